@@ -1,0 +1,57 @@
+#include "common/cpu_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace vtrace {
+namespace {
+
+// Takes a number off the front of `text`; false where there is none or it is out of range.
+bool take_cpu_number(std::string_view& text, int& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0 || number > kMaxCpuNumber) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+}  // namespace
+
+Result<CpuList> parse_cpu_list(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  const std::string_view whole = text;
+  CpuList cpus;
+  while (!text.empty()) {
+    int first = 0;
+    if (!take_cpu_number(text, first)) return fail(fmt::format("not a CPU list: \"{}\"", whole));
+    int last = first;
+    if (text.starts_with('-')) {
+      text.remove_prefix(1);
+      if (!take_cpu_number(text, last) || last < first)
+        return fail(fmt::format("not a CPU list: \"{}\"", whole));
+    }
+    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+    if (text.empty()) break;
+    if (!text.starts_with(',') || text.size() == 1)
+      return fail(fmt::format("not a CPU list: \"{}\"", whole));
+    text.remove_prefix(1);
+  }
+  std::ranges::sort(cpus);
+  cpus.erase(std::ranges::unique(cpus).begin(), cpus.end());
+  return cpus;
+}
+
+std::string format_cpu_list(const CpuList& cpus) {
+  std::string text;
+  for (std::size_t i = 0; i < cpus.size();) {
+    std::size_t end = i + 1;
+    while (end < cpus.size() && cpus[end] == cpus[end - 1] + 1) ++end;
+    if (!text.empty()) text += ',';
+    text += end - i > 1 ? fmt::format("{}-{}", cpus[i], cpus[end - 1]) : fmt::format("{}", cpus[i]);
+    i = end;
+  }
+  return text;
+}
+
+}  // namespace vtrace

@@ -1,0 +1,221 @@
+#include "common/splice_pump.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace vtrace {
+namespace {
+
+constexpr unsigned kSpliceFlags = SPLICE_F_MOVE | SPLICE_F_NONBLOCK;
+
+// The errno of a call is looked at only when the call failed.
+bool would_block(int errno_value) {
+  return errno_value == EAGAIN || errno_value == EWOULDBLOCK;
+}
+
+}  // namespace
+
+ssize_t SpliceSystem::splice(int source, int sink, std::size_t bytes, unsigned flags) {
+  return ::splice(source, nullptr, sink, nullptr, bytes, flags);
+}
+ssize_t SpliceSystem::read(int fd, std::span<std::byte> into) {
+  return ::read(fd, into.data(), into.size());
+}
+ssize_t SpliceSystem::write(int fd, std::span<const std::byte> data) {
+  return ::write(fd, data.data(), data.size());
+}
+
+SpliceSystem& SpliceSystem::kernel() {
+  static SpliceSystem system;
+  return system;
+}
+
+SplicePump::SplicePump(int source, int sink, Pipe pipe, Fd sink_events, const PumpOptions& options,
+                       SpliceSystem& system)
+    : source_(source),
+      sink_(sink),
+      pipe_(std::move(pipe)),
+      sink_events_(std::move(sink_events)),
+      options_(options),
+      system_(&system) {}
+
+Result<SplicePump> SplicePump::create(int source, int sink, const PumpOptions& options,
+                                      SpliceSystem& system) {
+  PumpOptions real = options;
+  VTRACE_TRY(Pipe pipe, make_pipe(options.pipe_bytes, O_NONBLOCK));
+  const int size = ::fcntl(pipe.write.get(), F_GETPIPE_SZ);
+  if (size > 0) real.pipe_bytes = static_cast<std::size_t>(size);
+  Fd events(::epoll_create1(EPOLL_CLOEXEC));
+  if (!events) return fail_errno("epoll_create1", errno);
+  epoll_event wish{};
+  wish.events = EPOLLOUT | EPOLLET;
+  // A regular file is refused (EPERM): it takes data at any time, there is nothing to wait for.
+  if (::epoll_ctl(events.get(), EPOLL_CTL_ADD, sink, &wish) < 0) events.reset();
+  return SplicePump(source, sink, std::move(pipe), std::move(events), real, system);
+}
+
+Result<PumpStep> SplicePump::step() {
+  if (held() == 0) {
+    VTRACE_TRY(const PumpStep filled, fill());
+    if (filled != PumpStep::moved) return filled;
+  }
+  VTRACE_TRY(const PumpStep drained, drain());
+  return drained == PumpStep::blocked ? PumpStep::blocked : PumpStep::moved;
+}
+
+Result<PumpStep> SplicePump::fill() {
+  if (!splice_in_) return fill_by_read();
+  for (;;) {
+    const ssize_t got =
+        system_->splice(source_, pipe_.write.get(), options_.pipe_bytes, kSpliceFlags);
+    if (got > 0) {
+      in_pipe_ += static_cast<std::size_t>(got);
+      taken_ += static_cast<std::uint64_t>(got);
+      return PumpStep::moved;
+    }
+    if (got == 0 || would_block(errno)) return PumpStep::empty;
+    if (errno == EINTR) continue;
+    if (errno != EINVAL) return fail_errno("splice from the ring buffer", errno);
+    splice_in_ = false;
+    return fill_by_read();
+  }
+}
+
+Result<PumpStep> SplicePump::fill_by_read() {
+  PumpStep step = PumpStep::empty;
+  // A read gives one sub-buffer at most; some together make the write worth its while.
+  while (tail_.size() < options_.sink_bytes) {
+    VTRACE_TRY(const PumpStep part, fill_part());
+    if (part != PumpStep::moved) break;
+    step = PumpStep::moved;
+  }
+  return step;
+}
+
+Result<PumpStep> SplicePump::fill_part() {
+  const std::size_t used = tail_.size();
+  tail_.resize(used + options_.unit);
+  for (;;) {
+    const ssize_t got = system_->read(source_, std::span(tail_).subspan(used));
+    if (got > 0) {
+      taken_ += options_.unit;
+      return PumpStep::moved;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    const int error = got < 0 ? errno : EAGAIN;
+    tail_.resize(used);
+    if (would_block(error)) return PumpStep::empty;
+    return fail_errno("read from the ring buffer", error);
+  }
+}
+
+Result<PumpStep> SplicePump::drain() {
+  if (in_pipe_ > 0) {
+    VTRACE_TRY(const PumpStep step, drain_pipe());
+    if (step == PumpStep::blocked) return step;
+  }
+  return drain_tail();
+}
+
+Result<PumpStep> SplicePump::drain_pipe() {
+  while (in_pipe_ > 0) {
+    if (!splice_out_) {
+      VTRACE_CHECK(pipe_to_tail());
+      break;
+    }
+    const ssize_t put = system_->splice(pipe_.read.get(), sink_,
+                                        std::min(in_pipe_, options_.sink_bytes), kSpliceFlags);
+    if (put > 0) {
+      in_pipe_ -= static_cast<std::size_t>(put);
+      delivered_ += static_cast<std::uint64_t>(put);
+      continue;
+    }
+    if (put == 0 || would_block(errno)) return PumpStep::blocked;
+    if (errno == EINTR) continue;
+    if (errno != EINVAL) return fail_errno("splice to the port", errno);
+    splice_out_ = false;
+  }
+  return PumpStep::empty;
+}
+
+Result<PumpStep> SplicePump::drain_tail() {
+  while (tail_sent_ < tail_.size()) {
+    const ssize_t put = system_->write(sink_, std::span(tail_).subspan(tail_sent_));
+    if (put > 0) {
+      tail_sent_ += static_cast<std::size_t>(put);
+      delivered_ += static_cast<std::uint64_t>(put);
+      continue;
+    }
+    if (put == 0 || would_block(errno)) return PumpStep::blocked;
+    if (errno == EINTR) continue;
+    return fail_errno("write to the port", errno);
+  }
+  tail_.clear();
+  tail_sent_ = 0;
+  return PumpStep::empty;
+}
+
+// Brings the pipe's content into memory, in front of the tail, where write(2) sends it.
+Status SplicePump::pipe_to_tail() {
+  Bytes content(in_pipe_);
+  std::size_t used = 0;
+  while (used < content.size()) {
+    const ssize_t got = system_->read(pipe_.read.get(), std::span(content).subspan(used));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return fail_errno("read from the pump's own pipe", got < 0 ? errno : EIO);
+    used += static_cast<std::size_t>(got);
+  }
+  in_pipe_ = 0;
+  content.insert(content.end(), tail_.begin() + static_cast<std::ptrdiff_t>(tail_sent_),
+                 tail_.end());
+  tail_ = std::move(content);
+  tail_sent_ = 0;
+  return {};
+}
+
+void SplicePump::append(std::span<const std::byte> bytes) {
+  tail_.insert(tail_.end(), bytes.begin(), bytes.end());
+}
+
+Result<Bytes> SplicePump::discard() {
+  VTRACE_CHECK(pipe_to_tail());
+  const std::size_t into_unit = delivered_ % options_.unit;
+  const std::size_t torn = into_unit == 0 ? 0 : options_.unit - into_unit;
+  const std::size_t kept = std::min(torn, tail_.size());
+  dropped_ += tail_.size() - kept;
+  Bytes rest(tail_.begin(), tail_.begin() + static_cast<std::ptrdiff_t>(kept));
+  tail_.clear();
+  return rest;
+}
+
+Result<PumpWake> SplicePump::wait(bool for_source, int wake,
+                                  std::optional<std::chrono::milliseconds> timeout) {
+  const bool for_sink = held() > 0;
+  // A negative descriptor is passed over by poll.
+  std::array<pollfd, 3> fds = {{{wake, POLLIN, 0},
+                                {for_source ? source_ : -1, POLLIN, 0},
+                                {for_sink ? sink_events_.get() : -1, POLLIN, 0}}};
+  if (for_sink && !sink_events_) return PumpWake{};
+  const int limit = timeout ? static_cast<int>(timeout->count()) : -1;
+  const int ready = ::poll(fds.data(), fds.size(), limit);
+  if (ready < 0 && errno != EINTR) return fail_errno("poll", errno);
+  PumpWake result;
+  result.timed_out = ready == 0;
+  result.woken = ready > 0 && fds[0].revents != 0;
+  if (ready > 0 && fds[2].revents != 0) {
+    // Taking the event back re-arms the edge.
+    epoll_event event{};
+    while (::epoll_wait(sink_events_.get(), &event, 1, 0) < 0 && errno == EINTR) {
+    }
+  }
+  return result;
+}
+
+}  // namespace vtrace
