@@ -1,1 +1,37 @@
-int main() { return 1; }
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "host-cli/commands/command.h"
+
+namespace {
+
+// A parse error of CLI11 in our form: one line, exit 2. Help and version go to stdout with exit 0.
+int finish_parse(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);
+  fmt::print(stderr, "virtio-trace: {} (see virtio-trace --help)\n", error.what());
+  return vtrace::kExitUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A reader that leaves (a pipe into head) is seen as EPIPE where it is written to.
+  std::signal(SIGPIPE, SIG_IGN);
+
+  CLI::App app("Brings a KVM/QEMU guest's kernel trace to the host.", "virtio-trace");
+  app.set_version_flag("--version", "virtio-trace " VTRACE_VERSION);
+  app.require_subcommand(1);
+  vtrace::CommandSet commands(app);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return finish_parse(app, error);
+  }
+  const vtrace::Result<int> code = commands.body()();
+  if (code) return *code;
+  fmt::print(stderr, "virtio-trace {}: {}\n", commands.chosen(), code.error().message);
+  return vtrace::exit_code_of(code.error());
+}

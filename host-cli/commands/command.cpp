@@ -1,0 +1,44 @@
+#include "host-cli/commands/command.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "host-cli/guest_directory.h"
+
+namespace vtrace {
+
+CLI::App& CommandSet::add(const std::string& name, const std::string& summary, CommandBody body) {
+  CLI::App* const command = app_->add_subcommand(name, summary);
+  command->callback([this, name, body = std::move(body)] {
+    chosen_ = name;
+    body_ = body;
+  });
+  return *command;
+}
+
+void DirectoryOptions::add_to(CLI::App& command) {
+  command
+      .add_option("-g,--guest", guest, "Guest whose FIFOs are meant: the directory below the base")
+      ->type_name("GUEST");
+  command.add_option("-d,--dir", directory, "Directory of the FIFOs (overrides --guest)")
+      ->type_name("DIR");
+}
+
+Result<std::string> DirectoryOptions::resolve() const {
+  const char* const base = std::getenv("VIRTIO_TRACE_DIR");
+  return fifo_directory(
+      {.base = base == nullptr ? "" : base, .guest = guest, .directory = directory});
+}
+
+int exit_code_of(const Error& error) {
+  switch (error.kind) {
+    case ErrorKind::usage:
+      return kExitUsage;
+    case ErrorKind::interrupted:
+      return kExitInterrupted;
+    default:
+      return kExitFailed;
+  }
+}
+
+}  // namespace vtrace
