@@ -24,6 +24,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "virtio-trace " VTRACE_VERSION);
   app.require_subcommand(1);
   vtrace::CommandSet commands(app);
+  vtrace::add_setup(commands);
+  vtrace::add_teardown(commands);
 
   try {
     app.parse(argc, argv);

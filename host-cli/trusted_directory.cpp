@@ -83,12 +83,14 @@ class Walk {
  private:
   Status start_at(const std::string& name) {
     at_.shown = name;
+    at_.parent = Fd();
     VTRACE_TRY(at_.fd, open_fd(name, O_RDONLY | O_DIRECTORY));
     return check();
   }
 
   Status check() {
     if (::fstat(at_.fd.get(), &at_.status) < 0) return fail_errno(at_.shown, errno);
+    if (at_.closed_at.empty() && (at_.status.st_mode & S_IXOTH) == 0) at_.closed_at = at_.shown;
     return check_directory(at_.status, at_.shown);
   }
 
@@ -98,6 +100,8 @@ class Walk {
     VTRACE_CHECK(check_directory(seen, shown));
     VTRACE_TRY(Fd below,
                open_fd_at(at_.fd.get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, shown));
+    at_.parent = name == ".." ? Fd() : std::move(at_.fd);
+    at_.name = name;
     at_.fd = std::move(below);
     at_.shown = shown;
     return check();
@@ -176,6 +180,8 @@ Status make_missing(LocatedDirectory& located) {
     // By its descriptor, because mkdir's mode is cut by the umask.
     if (made && ::fchmod(below.get(), kDirectoryMode) < 0) return fail_errno(shown, errno);
     if (::fstat(below.get(), &status) < 0) return fail_errno(shown, errno);
+    located.parent = std::move(located.fd);
+    located.name = name;
     located.fd = std::move(below);
     located.status = status;
     located.shown = shown;

@@ -21,6 +21,9 @@ struct LocatedDirectory {
   struct stat status{};              // what it is
   std::vector<std::string> missing;  // the components below it that do not exist; empty: all do
   std::string shown;                 // its path, for messages
+  Fd parent;                         // the directory that it is in, where known; and
+  std::string name;                  // its name there
+  std::string closed_at;             // the first directory on the way that others cannot pass
 };
 
 // Finds as much of `path` as exists, checking all of it. Changes nothing.
