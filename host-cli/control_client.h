@@ -52,6 +52,8 @@ class ControlClient {
   [[nodiscard]] Result<std::optional<AgentHello>> take_announcement();
   // True when nobody has the other end open any more.
   [[nodiscard]] bool peer_gone() const;
+  // The channel's name, for messages.
+  [[nodiscard]] const std::string& name() const { return endpoint_.name; }
   // To poll for announcements.
   [[nodiscard]] int read_fd() const { return endpoint_.read.get(); }
   [[nodiscard]] int write_fd() const { return endpoint_.write.get(); }

@@ -26,6 +26,11 @@ int main(int argc, char** argv) {
   vtrace::CommandSet commands(app);
   vtrace::add_setup(commands);
   vtrace::add_teardown(commands);
+  vtrace::add_start(commands);
+  vtrace::add_stop(commands);
+  vtrace::add_status(commands);
+  vtrace::add_collect(commands);
+  vtrace::add_record(commands);
 
   try {
     app.parse(argc, argv);
