@@ -186,7 +186,7 @@ void SplicePump::append(std::span<const std::byte> bytes) {
 
 Result<Bytes> SplicePump::discard() {
   VTRACE_CHECK(pipe_to_tail());
-  const std::size_t into_unit = delivered_ % options_.unit;
+  const std::size_t into_unit = (options_.sink_offset + delivered_) % options_.unit;
   const std::size_t torn = into_unit == 0 ? 0 : options_.unit - into_unit;
   const std::size_t kept = std::min(torn, tail_.size());
   dropped_ += tail_.size() - kept;

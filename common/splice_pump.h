@@ -34,6 +34,9 @@ struct PumpOptions {
   // The most that one splice hands to the sink. A virtio-serial port queues 128 of them in guest
   // memory before it blocks, so this bounds what is in flight (64 KiB: 8 MiB a port).
   std::size_t sink_bytes = 64U << 10U;
+  // Where in a sub-buffer the sink stands, when an earlier pump left one torn. Its rest is the
+  // first thing to be appended.
+  std::size_t sink_offset = 0;
 };
 
 enum class PumpStep {
