@@ -42,6 +42,16 @@ std::string fifo_name(std::string_view port_name, Direction direction) {
   return fmt::format("{}.{}", port_name, direction == Direction::in ? "in" : "out");
 }
 
+std::string socket_name(std::string_view port_name) {
+  return fmt::format("{}.sock", port_name);
+}
+
+Result<Backend> parse_backend(std::string_view text) {
+  if (text == "pipe") return Backend::pipe;
+  if (text == "unix") return Backend::unix_socket;
+  return fail(fmt::format("not a backend: \"{}\" (pipe or unix)", text), ErrorKind::usage);
+}
+
 int controllers_needed(int cpus) {
   return (cpus + 1 + kPortsPerController - 1) / kPortsPerController;
 }

@@ -3,6 +3,7 @@
 // tools/virtio/virtio-trace/README.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,6 +34,18 @@ enum class Direction {
   out,  // guest to host: NAME.out
 };
 [[nodiscard]] std::string fifo_name(std::string_view port_name, Direction direction);
+
+// How a port reaches the host.
+enum class Backend {
+  pipe,         // a pair of FIFOs, NAME.in and NAME.out
+  unix_socket,  // one socket that QEMU listens on
+};
+// "NAME.sock", which stands beside where the FIFOs would be.
+[[nodiscard]] std::string socket_name(std::string_view port_name);
+// The longest path that a unix socket's address holds (sun_path less its NUL).
+inline constexpr std::size_t kMaxSocketPath = 107;
+// "pipe" or "unix", else an error of kind usage.
+[[nodiscard]] Result<Backend> parse_backend(std::string_view text);
 
 struct PortPlan {
   std::string port_name;   // what the guest sees

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace vtrace {
 namespace {
 
@@ -21,6 +23,20 @@ Result<std::string> fifo_directory(const DirectoryChoice& choice) {
         ErrorKind::usage);
   }
   return fmt::format("{}/{}", base, guest);
+}
+
+std::string absolute_path(std::string_view path, std::string_view working_directory) {
+  std::string whole;
+  if (!path.starts_with('/')) whole = fmt::format("{}/", working_directory);
+  whole += path;
+  std::string result;
+  for (std::size_t at = 0; at < whole.size();) {
+    const std::size_t end = std::min(whole.find('/', at), whole.size());
+    const std::string_view part = std::string_view(whole).substr(at, end - at);
+    if (!part.empty() && part != ".") result.append("/").append(part);
+    at = end + 1;
+  }
+  return result.empty() ? "/" : result;
 }
 
 }  // namespace vtrace

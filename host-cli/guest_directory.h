@@ -21,4 +21,8 @@ struct DirectoryChoice {
 // NUL, "." and ".." are refused; blanks, quotes and any UTF-8 are fine.
 [[nodiscard]] Result<std::string> fifo_directory(const DirectoryChoice& choice);
 
+// `path` as seen from the root, for those who run elsewhere (QEMU, libvirt). "." components and
+// doubled slashes go; ".." stays, since what it means is up to the links on the way.
+[[nodiscard]] std::string absolute_path(std::string_view path, std::string_view working_directory);
+
 }  // namespace vtrace

@@ -1,6 +1,7 @@
 #include "host-cli/commands/command.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 #include "host-cli/guest_directory.h"
@@ -28,6 +29,14 @@ Result<std::string> DirectoryOptions::resolve() const {
   const char* const base = std::getenv("VIRTIO_TRACE_DIR");
   return fifo_directory(
       {.base = base == nullptr ? "" : base, .guest = guest, .directory = directory});
+}
+
+Result<std::string> DirectoryOptions::resolve_absolute() const {
+  VTRACE_TRY(const std::string path, resolve());
+  std::error_code error;
+  const std::filesystem::path here = std::filesystem::current_path(error);
+  if (error && !path.starts_with('/')) return fail_errno("the working directory", error.value());
+  return absolute_path(path, here.string());
 }
 
 int exit_code_of(const Error& error) {

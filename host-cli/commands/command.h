@@ -45,6 +45,8 @@ struct DirectoryOptions {
 
   void add_to(CLI::App& command);
   [[nodiscard]] Result<std::string> resolve() const;
+  // The same from the root on, for QEMU and libvirt, which run elsewhere.
+  [[nodiscard]] Result<std::string> resolve_absolute() const;
 };
 
 // Option values with units ("4M", "30s"): parsed by CLI11 as text, checked when the body runs so
