@@ -173,9 +173,10 @@ Status TraceInstance::write(const std::string& file, const std::string& text) {
 Status TraceInstance::write_event(const EventSpec& event, const std::string& file,
                                   const std::string& text) {
   (void)vtrace_error_clear(root_.c_str(), handle_);
-  const char* name = event.event.empty() ? nullptr : event.event.c_str();
-  const int status = vtrace_event_write(root_.c_str(), handle_, event.system.c_str(), name,
-                                        file.c_str(), text.c_str());
+  const std::string directory =
+      event.event.empty() ? event.system : fmt::format("{}/{}", event.system, event.event);
+  const int status = vtrace_instance_write(
+      root_.c_str(), handle_, fmt::format("events/{}/{}", directory, file).c_str(), text.c_str());
   if (status == 0) return {};
   const std::string where =
       event.event.empty() ? event.system : fmt::format("{}:{}", event.system, event.event);

@@ -48,13 +48,6 @@ int vtrace_instance_write(const char* root, struct tracefs_instance* instance, c
   return outcome(tracefs_instance_file_write(instance, file, text) >= 0);
 }
 
-int vtrace_event_write(const char* root, struct tracefs_instance* instance, const char* system,
-                       const char* event, const char* file, const char* text) {
-  const int status = use_root(root);
-  if (status != 0) return status;
-  return outcome(tracefs_event_file_write(instance, system, event, file, text) >= 0);
-}
-
 int vtrace_instance_tracing(const char* root, struct tracefs_instance* instance, int on) {
   const int status = use_root(root);
   if (status != 0) return status;

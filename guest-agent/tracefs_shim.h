@@ -18,12 +18,10 @@ int vtrace_instance_create(const char* root, const char* name, struct tracefs_in
 int vtrace_instance_destroy(const char* root, struct tracefs_instance* instance);
 void vtrace_instance_free(struct tracefs_instance* instance);
 
-/* Writes a file of the instance. */
+/* Writes a file of the instance, such as "events/sched/enable": the library's own calls for events
+ * know no file of a whole system. */
 int vtrace_instance_write(const char* root, struct tracefs_instance* instance, const char* file,
                           const char* text);
-/* Writes events/SYSTEM/EVENT/FILE of the instance; EVENT may be null for the whole system. */
-int vtrace_event_write(const char* root, struct tracefs_instance* instance, const char* system,
-                       const char* event, const char* file, const char* text);
 int vtrace_instance_tracing(const char* root, struct tracefs_instance* instance, int on);
 
 /* The last message of the instance's error_log, to be freed by the caller; null where none is. */
