@@ -12,36 +12,21 @@ namespace {
 constexpr std::array<std::byte, 4> kMagic = {std::byte{0xf5}, std::byte{'V'}, std::byte{'T'},
                                              std::byte{'C'}};
 
+// How much is taken in before what is in the buffer is dealt with: bounds the buffer.
+constexpr std::size_t kFeedPiece = 64U << 10U;
+
 enum class HeaderCheck { valid, invalid, incomplete };
 
-struct Header {
-  std::uint16_t version = 0;
-  std::uint16_t type = 0;
-  std::uint32_t request_id = 0;
-  std::uint32_t length = 0;
-  std::uint32_t payload_crc = 0;
-};
-
 // `at` starts where a header may start; it may be cut off anywhere.
-HeaderCheck check_header(std::span<const std::byte> at, Header& header) {
+HeaderCheck check_header(std::span<const std::byte> at) {
   const std::size_t seen = std::min(at.size(), kMagic.size());
   if (!std::equal(kMagic.begin(), kMagic.begin() + static_cast<std::ptrdiff_t>(seen), at.begin()))
     return HeaderCheck::invalid;
   if (at.size() < kFrameHeaderSize) return HeaderCheck::incomplete;
-  if (crc32c(at.first(kFrameHeaderSize - 4)) != load_u32(at.subspan(kFrameHeaderSize - 4)))
-    return HeaderCheck::invalid;
-  header = {load_u16(at.subspan(4)), load_u16(at.subspan(6)), load_u32(at.subspan(8)),
-            load_u32(at.subspan(12)), load_u32(at.subspan(16))};
-  return header.length <= kMaxPayload ? HeaderCheck::valid : HeaderCheck::invalid;
+  const std::size_t checked = kFrameHeaderSize - 4;
+  if (crc32c(at.first(checked)) != load_u32(at.subspan(checked))) return HeaderCheck::invalid;
+  return load_u32(at.subspan(12)) <= kMaxPayload ? HeaderCheck::valid : HeaderCheck::invalid;
 }
-
-std::optional<LegacyOrder> order_of(std::byte byte) {
-  if (byte == std::byte{'1'}) return LegacyOrder::start;
-  if (byte == std::byte{'0'}) return LegacyOrder::stop;
-  return std::nullopt;
-}
-
-constexpr std::byte kNewline{'\n'};
 
 }  // namespace
 
@@ -59,8 +44,17 @@ Bytes encode_frame(const Frame& frame) {
 }
 
 void ControlDecoder::feed(std::span<const std::byte> bytes) {
-  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
-  scan();
+  while (!bytes.empty()) {
+    const auto piece = bytes.first(std::min(bytes.size(), kFeedPiece));
+    bytes = bytes.subspan(piece.size());
+    // Moving what is left only when it is the smaller half keeps the cost per byte constant.
+    if (head_ > buffer_.size() / 2) {
+      buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(head_));
+      head_ = 0;
+    }
+    buffer_.insert(buffer_.end(), piece.begin(), piece.end());
+    scan();
+  }
 }
 
 std::optional<ControlItem> ControlDecoder::next() {
@@ -71,110 +65,110 @@ std::optional<ControlItem> ControlDecoder::next() {
 }
 
 void ControlDecoder::give_up_partial() {
-  if (buffer_.empty()) return;
   candidates_.clear();
-  scan_text(buffer_.size(), true);
-  consume(buffer_.size());
-  dirty_ = false;
-  at_line_start_ = true;
+  by_end_.clear();
+  search_ = available();
+  read_text(search_);
+  orders_.restart();
 }
 
-// Drops the first `bytes` of the buffer; offsets move along.
-void ControlDecoder::consume(std::size_t bytes) {
-  buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(bytes));
-  searched_ = searched_ > bytes ? searched_ - bytes : 0;
-  while (!candidates_.empty() && candidates_.front() < bytes) candidates_.pop_front();
-  for (std::size_t& offset : candidates_) offset -= bytes;
-}
-
+// Headers and ends of candidates are dealt with in the order of their positions, as if the stream
+// came one byte at a time.
 void ControlDecoder::scan() {
-  do {
-    find_candidates();
-  } while (take_frame());
-  // What lies before the first possible header is text or rubbish for certain.
-  const std::size_t certain =
-      candidates_.empty() ? searched_ : std::min(candidates_.front(), searched_);
-  consume(scan_text(certain, false));
-}
-
-// Searches the bytes that are new for headers.
-void ControlDecoder::find_candidates() {
-  while (searched_ < buffer_.size()) {
-    const std::byte* const start = buffer_.data() + searched_;
-    const auto* const hit = static_cast<const std::byte*>(
-        std::memchr(start, std::to_integer<int>(kMagic[0]), buffer_.size() - searched_));
-    if (hit == nullptr) {
-      searched_ = buffer_.size();
-      return;
-    }
-    searched_ += static_cast<std::size_t>(hit - start);
-    Header header;
-    const HeaderCheck check = check_header(std::span(buffer_).subspan(searched_), header);
-    if (check == HeaderCheck::incomplete) return;
-    if (check == HeaderCheck::valid) candidates_.push_back(searched_);
-    ++searched_;
+  while (find_header() || end_candidate()) {
   }
+  // What lies before the first possible header is no frame for certain.
+  read_text(candidates_.empty() ? search_ : candidates_.begin()->first);
 }
 
-// Takes the first candidate that is whole, whatever lies before it; false when there is none.
-bool ControlDecoder::take_frame() {
-  for (auto candidate = candidates_.begin(); candidate != candidates_.end();) {
-    Header header;
-    const auto at = std::span<const std::byte>(buffer_).subspan(*candidate);
-    check_header(at, header);
-    if (at.size() - kFrameHeaderSize < header.length) {
-      ++candidate;
-      continue;
+// Finds the next header that is complete before the first candidate ends; false when there is none.
+bool ControlDecoder::find_header() {
+  const std::uint64_t limit =
+      by_end_.empty() ? available() : std::min(available(), by_end_.begin()->first);
+  while (search_ < limit) {
+    const auto at = from(search_).first(static_cast<std::size_t>(limit - search_));
+    const void* const hit = std::memchr(at.data(), std::to_integer<int>(kMagic[0]), at.size());
+    if (hit == nullptr) {
+      search_ = limit;
+      return false;
     }
-    const auto payload = at.subspan(kFrameHeaderSize, header.length);
-    if (crc32c(payload) != header.payload_crc) {
-      candidate = candidates_.erase(candidate);
-      continue;
+    search_ += static_cast<std::uint64_t>(static_cast<const std::byte*>(hit) - at.data());
+    const auto header = from(search_).first(static_cast<std::size_t>(limit - search_));
+    const HeaderCheck check = check_header(header);
+    if (check == HeaderCheck::incomplete) return false;
+    if (check == HeaderCheck::valid) {
+      Candidate candidate;
+      candidate.frame = {load_u16(header.subspan(4)), load_u16(header.subspan(6)),
+                         load_u32(header.subspan(8)), Bytes{}};
+      candidate.start = search_;
+      candidate.end = search_ + kFrameHeaderSize + load_u32(header.subspan(12));
+      candidate.payload_crc = load_u32(header.subspan(16));
+      add_candidate(std::move(candidate));
+      ++search_;
+      return true;
     }
-    const std::size_t start = *candidate;
-    Frame frame{header.version, header.type, header.request_id,
-                Bytes(payload.begin(), payload.end())};
-    scan_text(start, true);
-    items_.emplace_back(std::move(frame));
-    dirty_ = false;
-    at_line_start_ = true;
-    consume(start + kFrameHeaderSize + header.length);
-    return true;
+    ++search_;
   }
   return false;
 }
 
-// Reads legacy orders in the first `limit` bytes of the buffer and counts the rest as skipped.
-// Returns how many bytes it has dealt with: all, unless a digit after rubbish still waits for its
-// newline.
-std::size_t ControlDecoder::scan_text(std::size_t limit, bool final_part) {
-  std::size_t at = 0;
-  while (at < limit) {
-    const std::byte byte = buffer_[at];
-    const auto order = legacy_ ? order_of(byte) : std::nullopt;
-    if (!dirty_ && (order || byte == kNewline || byte == std::byte{'\r'})) {
-      if (order) items_.emplace_back(*order);
-      if (!legacy_) ++skipped_;
-      ++at;
-      continue;
-    }
-    if (dirty_ && order && at_line_start_) {
-      // After rubbish an order must be a whole line.
-      const bool known = at + 1 < limit;
-      if (!known && !final_part && at + 1 >= buffer_.size()) return at;
-      if (known && buffer_[at + 1] == kNewline) {
-        items_.emplace_back(*order);
-        dirty_ = false;
-        at += 2;
-        continue;
-      }
-    }
-    dirty_ = true;
-    at_line_start_ = byte == kNewline;
-    ++skipped_;
-    ++at;
+void ControlDecoder::add_candidate(Candidate candidate) {
+  const std::uint64_t payload = candidate.start + kFrameHeaderSize;
+  if (candidates_.empty()) {
+    crc_ = 0;
+    crc_end_ = payload;
   }
-  return at;
+  advance_crc(payload);
+  candidate.crc_before = crc_;
+  by_end_.emplace(candidate.end, candidate.start);
+  const std::uint64_t start = candidate.start;
+  candidates_.emplace(start, std::move(candidate));
+}
+
+// Takes or drops the candidate that ends first; false while its end is not there.
+bool ControlDecoder::end_candidate() {
+  if (by_end_.empty() || by_end_.begin()->first > available()) return false;
+  const std::uint64_t start = by_end_.begin()->second;
+  by_end_.erase(by_end_.begin());
+  Candidate candidate = std::move(candidates_.extract(start).mapped());
+  advance_crc(candidate.end);
+  const std::uint64_t payload = start + kFrameHeaderSize;
+  const std::uint64_t length = candidate.end - payload;
+  if (crc32c_of_tail(crc_, candidate.crc_before, length) != candidate.payload_crc) return true;
+
+  read_text(start);
+  orders_.restart();
+  const auto content = from(payload).first(static_cast<std::size_t>(length));
+  candidate.frame.payload.assign(content.begin(), content.end());
+  items_.emplace_back(std::move(candidate.frame));
+  // Every other candidate starts before this frame's end, so it was none.
+  candidates_.clear();
+  by_end_.clear();
+  head_ += static_cast<std::size_t>(candidate.end - begin_);
+  begin_ = candidate.end;
+  search_ = candidate.end;
+  return true;
+}
+
+void ControlDecoder::advance_crc(std::uint64_t position) {
+  if (position <= crc_end_) return;
+  crc_ = crc32c(from(crc_end_).first(static_cast<std::size_t>(position - crc_end_)), crc_);
+  crc_end_ = position;
+}
+
+// Reads what lies before `end` as legacy orders, and is done with it.
+void ControlDecoder::read_text(std::uint64_t end) {
+  const std::size_t bytes = static_cast<std::size_t>(end - begin_);
+  if (legacy_) {
+    for (const std::byte byte : from(begin_).first(bytes)) {
+      const auto order = orders_.take(static_cast<char>(byte));
+      if (order) items_.emplace_back(*order);
+    }
+  } else {
+    skipped_ += bytes;
+  }
+  head_ += bytes;
+  begin_ = end;
 }
 
 }  // namespace vtrace
