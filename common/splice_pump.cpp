@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 namespace vtrace {
@@ -48,16 +49,24 @@ SplicePump::SplicePump(int source, int sink, Pipe pipe, Fd sink_events, const Pu
 
 Result<SplicePump> SplicePump::create(int source, int sink, const PumpOptions& options,
                                       SpliceSystem& system) {
+  if (options.unit == 0 || options.sink_bytes == 0)
+    return fail("splice pump: the sub-buffer's size and the sink's share must not be 0");
   PumpOptions real = options;
   VTRACE_TRY(Pipe pipe, make_pipe(options.pipe_bytes, O_NONBLOCK));
   const int size = ::fcntl(pipe.write.get(), F_GETPIPE_SZ);
   if (size > 0) real.pipe_bytes = static_cast<std::size_t>(size);
+  // The ring buffer refuses to splice less than a sub-buffer. A pipe's slot holds one of any size,
+  // so a pipe that is smaller than a sub-buffer on paper takes one all the same.
+  real.pipe_bytes = std::max(real.pipe_bytes / options.unit, std::size_t{1}) * options.unit;
   Fd events(::epoll_create1(EPOLL_CLOEXEC));
   if (!events) return fail_errno("epoll_create1", errno);
   epoll_event wish{};
   wish.events = EPOLLOUT | EPOLLET;
   // A regular file is refused (EPERM): it takes data at any time, there is nothing to wait for.
-  if (::epoll_ctl(events.get(), EPOLL_CTL_ADD, sink, &wish) < 0) events.reset();
+  if (::epoll_ctl(events.get(), EPOLL_CTL_ADD, sink, &wish) < 0) {
+    if (errno != EPERM) return fail_errno("epoll_ctl for the port", errno);
+    events.reset();
+  }
   return SplicePump(source, sink, std::move(pipe), std::move(events), real, system);
 }
 
@@ -71,6 +80,8 @@ Result<PumpStep> SplicePump::step() {
 }
 
 Result<PumpStep> SplicePump::fill() {
+  if (held() > 0) return PumpStep::blocked;
+  if (source_ < 0) return PumpStep::empty;
   if (!splice_in_) return fill_by_read();
   for (;;) {
     const ssize_t got =
@@ -92,14 +103,18 @@ Result<PumpStep> SplicePump::fill_by_read() {
   PumpStep step = PumpStep::empty;
   // A read gives one sub-buffer at most; some together make the write worth its while.
   while (tail_.size() < options_.sink_bytes) {
-    VTRACE_TRY(const PumpStep part, fill_part());
-    if (part != PumpStep::moved) break;
+    const auto part = fill_part();
+    // An error after some data comes again with the next read; the data goes first.
+    if (!part && step == PumpStep::moved) break;
+    if (!part) return part;
+    if (*part != PumpStep::moved) break;
     step = PumpStep::moved;
   }
   return step;
 }
 
 Result<PumpStep> SplicePump::fill_part() {
+  if (source_ < 0) return PumpStep::empty;
   const std::size_t used = tail_.size();
   tail_.resize(used + options_.unit);
   for (;;) {
@@ -137,7 +152,7 @@ Result<PumpStep> SplicePump::drain_pipe() {
       delivered_ += static_cast<std::uint64_t>(put);
       continue;
     }
-    if (put == 0 || would_block(errno)) return PumpStep::blocked;
+    if (put == 0 || would_block(errno)) return sink_blocked();
     if (errno == EINTR) continue;
     if (errno != EINVAL) return fail_errno("splice to the port", errno);
     splice_out_ = false;
@@ -153,13 +168,18 @@ Result<PumpStep> SplicePump::drain_tail() {
       delivered_ += static_cast<std::uint64_t>(put);
       continue;
     }
-    if (put == 0 || would_block(errno)) return PumpStep::blocked;
+    if (put == 0 || would_block(errno)) return sink_blocked();
     if (errno == EINTR) continue;
     return fail_errno("write to the port", errno);
   }
   tail_.clear();
   tail_sent_ = 0;
   return PumpStep::empty;
+}
+
+PumpStep SplicePump::sink_blocked() {
+  sink_woken_ = false;
+  return PumpStep::blocked;
 }
 
 // Brings the pipe's content into memory, in front of the tail, where write(2) sends it.
@@ -186,9 +206,14 @@ void SplicePump::append(std::span<const std::byte> bytes) {
 
 Result<Bytes> SplicePump::discard() {
   VTRACE_CHECK(pipe_to_tail());
-  const std::size_t into_unit = (options_.sink_offset + delivered_) % options_.unit;
-  const std::size_t torn = into_unit == 0 ? 0 : options_.unit - into_unit;
-  const std::size_t kept = std::min(torn, tail_.size());
+  std::uint64_t torn = 0;
+  if (delivered_ < options_.torn_bytes) {
+    torn = options_.torn_bytes - delivered_;
+  } else {
+    const std::uint64_t into_unit = (delivered_ - options_.torn_bytes) % options_.unit;
+    torn = into_unit == 0 ? 0 : options_.unit - into_unit;
+  }
+  const std::size_t kept = std::min(static_cast<std::size_t>(torn), tail_.size());
   dropped_ += tail_.size() - kept;
   Bytes rest(tail_.begin(), tail_.begin() + static_cast<std::ptrdiff_t>(kept));
   tail_.clear();
@@ -202,15 +227,21 @@ Result<PumpWake> SplicePump::wait(bool for_source, int wake,
   std::array<pollfd, 3> fds = {{{wake, POLLIN, 0},
                                 {for_source ? source_ : -1, POLLIN, 0},
                                 {for_sink ? sink_events_.get() : -1, POLLIN, 0}}};
-  if (for_sink && !sink_events_) return PumpWake{};
-  const int limit = timeout ? static_cast<int>(timeout->count()) : -1;
-  const int ready = ::poll(fds.data(), fds.size(), limit);
+  int limit = -1;
+  if (timeout) {
+    using Count = std::chrono::milliseconds::rep;
+    const Count most = std::numeric_limits<int>::max();
+    limit = static_cast<int>(std::clamp(timeout->count(), Count{0}, most));
+  }
+  const bool at_once = for_sink && (!sink_events_ || sink_woken_);
+  const int ready = ::poll(fds.data(), fds.size(), at_once ? 0 : limit);
   if (ready < 0 && errno != EINTR) return fail_errno("poll", errno);
   PumpWake result;
-  result.timed_out = ready == 0;
+  result.timed_out = ready == 0 && !at_once;
   result.woken = ready > 0 && fds[0].revents != 0;
   if (ready > 0 && fds[2].revents != 0) {
-    // Taking the event back re-arms the edge.
+    // Taking the event back re-arms the edge. It is remembered until the sink has been tried.
+    sink_woken_ = true;
     epoll_event event{};
     while (::epoll_wait(sink_events_.get(), &event, 1, 0) < 0 && errno == EINTR) {
     }

@@ -34,9 +34,9 @@ struct PumpOptions {
   // The most that one splice hands to the sink. A virtio-serial port queues 128 of them in guest
   // memory before it blocks, so this bounds what is in flight (64 KiB: 8 MiB a port).
   std::size_t sink_bytes = 64U << 10U;
-  // Where in a sub-buffer the sink stands, when an earlier pump left one torn. Its rest is the
-  // first thing to be appended.
-  std::size_t sink_offset = 0;
+  // So many of the first bytes appended are the rest of a sub-buffer that an earlier pump's
+  // discard() gave for this sink; this pump's own alignment is counted from there on.
+  std::size_t torn_bytes = 0;
 };
 
 enum class PumpStep {
@@ -53,7 +53,8 @@ struct PumpWake {
 class SplicePump {
  public:
   // Both descriptors are borrowed, must outlive the pump and be O_NONBLOCK. `source` may be -1 for
-  // a pump that only sends what is appended.
+  // a pump that only sends what is appended. The process must ignore SIGPIPE if the sink is a pipe
+  // or a socket.
   [[nodiscard]] static Result<SplicePump> create(int source, int sink, const PumpOptions& options,
                                                  SpliceSystem& system = SpliceSystem::kernel());
 
@@ -62,7 +63,7 @@ class SplicePump {
   [[nodiscard]] Result<PumpStep> step();
   // Hands what is held to the sink: `empty` when nothing is held (any more).
   [[nodiscard]] Result<PumpStep> drain();
-  // Takes whole sub-buffers from the source into an empty pump; never from a pump that holds some.
+  // Takes whole sub-buffers from the source into an empty pump; `blocked` when it holds something.
   [[nodiscard]] Result<PumpStep> fill();
   // Takes one sub-buffer by read(2), part-filled or not, and pads it to a whole one. For the flush
   // of a quiet CPU and the rest at a stop. The pump must hold nothing.
@@ -76,8 +77,9 @@ class SplicePump {
   [[nodiscard]] Result<Bytes> discard();
 
   // Sleeps until the source has data (if `for_source`), the sink takes some (if something is held),
-  // `wake` is signalled, or the time is over (nothing: no limit). A sink that hangs up without
-  // taking anything (a socket port without a host) does not make it spin.
+  // `wake` is signalled, or the time is over (nothing: no limit; below 0: over). A signal to the
+  // thread ends it too. A sink that hangs up without taking anything (a socket port without a host)
+  // does not make it spin, as long as drain() or step() is called in between.
   [[nodiscard]] Result<PumpWake> wait(bool for_source, int wake,
                                       std::optional<std::chrono::milliseconds> timeout);
 
@@ -94,6 +96,7 @@ class SplicePump {
   Result<PumpStep> fill_by_read();
   Result<PumpStep> drain_pipe();
   Result<PumpStep> drain_tail();
+  PumpStep sink_blocked();
   Status pipe_to_tail();
 
   int source_;
@@ -102,6 +105,7 @@ class SplicePump {
   Fd sink_events_;  // an epoll that holds the sink, edge-triggered; none where epoll refuses it
   PumpOptions options_;
   SpliceSystem* system_;
+  bool sink_woken_ = false;  // an event of the sink's came, and it has not refused data since
   bool splice_in_ = true;
   bool splice_out_ = true;
   std::size_t in_pipe_ = 0;

@@ -64,7 +64,7 @@ Result<std::unique_ptr<CpuRecorder>> CpuRecorder::start(RecorderPlan plan) {
   VTRACE_TRY(WakeFd wake, WakeFd::create());
   const std::size_t unit = plan.layout.size();
   PumpOptions options{.unit = unit, .pipe_bytes = plan.pipe_bytes};
-  options.sink_offset = (unit - plan.torn.size() % unit) % unit;
+  options.torn_bytes = plan.torn.size();
   VTRACE_TRY(SplicePump pump, SplicePump::create(source.get(), plan.sink, options, *plan.system));
   std::unique_ptr<CpuRecorder> recorder(new CpuRecorder(std::move(plan), std::move(source), before,
                                                         std::move(pump), std::move(wake)));
