@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <bitset>
 #include <charconv>
 
 namespace vtrace {
@@ -21,24 +21,30 @@ bool take_cpu_number(std::string_view& text, int& number) {
 Result<CpuList> parse_cpu_list(std::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
   const std::string_view whole = text;
-  CpuList cpus;
+  const auto no_list = [&] {
+    return fail(fmt::format("not a CPU list: \"{}\"", printable(whole)));
+  };
+  // Every second one of all CPUs is 20 KiB of text: more than this is no list of a kernel's.
+  if (whole.size() > std::size_t{64} * 1024) return no_list();
+  // A set of bits first: a list that names the same CPUs over and over costs no memory.
+  std::bitset<kMaxCpuNumber + 1> named;
   while (!text.empty()) {
     int first = 0;
-    if (!take_cpu_number(text, first)) return fail(fmt::format("not a CPU list: \"{}\"", whole));
+    if (!take_cpu_number(text, first)) return no_list();
     int last = first;
     if (text.starts_with('-')) {
       text.remove_prefix(1);
-      if (!take_cpu_number(text, last) || last < first)
-        return fail(fmt::format("not a CPU list: \"{}\"", whole));
+      if (!take_cpu_number(text, last) || last < first) return no_list();
     }
-    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+    for (int cpu = first; cpu <= last; ++cpu) named.set(static_cast<std::size_t>(cpu));
     if (text.empty()) break;
-    if (!text.starts_with(',') || text.size() == 1)
-      return fail(fmt::format("not a CPU list: \"{}\"", whole));
+    if (!text.starts_with(',') || text.size() == 1) return no_list();
     text.remove_prefix(1);
   }
-  std::ranges::sort(cpus);
-  cpus.erase(std::ranges::unique(cpus).begin(), cpus.end());
+  CpuList cpus;
+  for (int cpu = 0; cpu <= kMaxCpuNumber; ++cpu) {
+    if (named.test(static_cast<std::size_t>(cpu))) cpus.push_back(cpu);
+  }
   return cpus;
 }
 

@@ -22,7 +22,8 @@ constexpr std::uint32_t kFenceVersion = 1;
 // magic, version, kind, run id, cpu, reserved, bytes, sub-buffers; then the CRC.
 constexpr std::size_t kFenceBody = kFenceMagicSize + 4 + 4 + 8 + 4 + 4 + 8 + 8;
 
-static_assert(kFenceBody + 4 <= 64, "a fence fits the smallest sub-buffer that is believed");
+static_assert(kFenceBody + 4 <= kMinSubbufData,
+              "a fence fits the smallest sub-buffer that is believed");
 
 }  // namespace
 
@@ -47,11 +48,11 @@ Bytes encode_fence(const SubbufLayout& layout, const Fence& fence) {
 }
 
 std::optional<Fence> decode_fence(const SubbufLayout& layout, std::span<const std::byte> subbuf) {
-  if (subbuf.size() < layout.size()) return std::nullopt;
+  if (subbuf.size() < layout.size() || layout.data_size < kMinSubbufData) return std::nullopt;
   const auto at = subbuf.subspan(layout.data_offset, layout.data_size);
   if (!std::equal(kMagic.begin(), kMagic.end(), at.begin())) return std::nullopt;
   // A commit other than 0 is event data that happens to hold a fence's bytes.
-  if (load_u32(subbuf.subspan(layout.commit_offset)) != 0) return std::nullopt;
+  if (load_le(subbuf.subspan(layout.commit_offset), layout.commit_size) != 0) return std::nullopt;
   if (load_u32(at.subspan(kFenceBody)) != crc32c(at.first(kFenceBody))) return std::nullopt;
   ByteReader in(at.subspan(kFenceMagicSize));
   if (in.u32() != kFenceVersion) return std::nullopt;

@@ -31,7 +31,7 @@ struct Fence {
 inline constexpr std::size_t kFenceMagicSize = 16;
 [[nodiscard]] std::span<const std::byte, kFenceMagicSize> fence_magic();
 
-// One sub-buffer of `layout.size()` bytes.
+// One sub-buffer of `layout.size()` bytes. `layout` is one that parse_header_page believes.
 [[nodiscard]] Bytes encode_fence(const SubbufLayout& layout, const Fence& fence);
 // The fence in a sub-buffer; nothing when it is none or damaged.
 [[nodiscard]] std::optional<Fence> decode_fence(const SubbufLayout& layout,

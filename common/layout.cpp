@@ -76,9 +76,9 @@ Result<int> parse_cpu_count(std::string_view text) {
   int cpus = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cpus);
   if (error != std::errc() || end != text.data() + text.size() || cpus < 1 || cpus > kMaxCpus) {
-    return fail(
-        fmt::format("not a CPU count: \"{}\" (give a whole number from 1 to {})", text, kMaxCpus),
-        ErrorKind::usage);
+    return fail(fmt::format("not a CPU count: \"{}\" (give a whole number from 1 to {})",
+                            printable(text), kMaxCpus),
+                ErrorKind::usage);
   }
   return cpus;
 }

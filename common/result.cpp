@@ -24,4 +24,22 @@ std::string errno_text(int errno_value) {
   return std::generic_category().message(errno_value);
 }
 
+std::string printable(std::string_view text, std::size_t limit) {
+  std::string shown;
+  for (const char c : text.substr(0, limit)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      shown += "\\n";
+    } else if (c == '\t') {
+      shown += "\\t";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      shown += fmt::format("\\x{:02x}", byte);
+    } else {
+      shown += c;
+    }
+  }
+  if (text.size() > limit) shown += "...";
+  return shown;
+}
+
 }  // namespace vtrace

@@ -2,6 +2,7 @@
 // never exits. The text of an error is one line: what failed, where (path or name), what to do.
 #pragma once
 
+#include <cstddef>
 #include <expected>
 #include <string>
 #include <string_view>
@@ -40,6 +41,10 @@ using Status = Result<void>;
 
 // The text of an errno value, safe to call from any thread.
 [[nodiscard]] std::string errno_text(int errno_value);
+
+// `text` made fit for one line at a terminal: control characters become escapes, and what is longer
+// than `limit` bytes is cut, with "..." behind. For text that comes from another machine or a file.
+[[nodiscard]] std::string printable(std::string_view text, std::size_t limit = 200);
 
 }  // namespace vtrace
 

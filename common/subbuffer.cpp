@@ -70,10 +70,15 @@ Result<SubbufLayout> parse_header_page(std::string_view text) {
   layout.commit_size = commit->size;
   layout.data_offset = data->offset;
   layout.data_size = data->size;
+  // Each number is bounded before any sum is made of it: the text comes from another machine.
+  const auto before_data = [&](const Field& field) {
+    return field.offset <= data->offset && field.size <= data->offset - field.offset;
+  };
   const bool sane = timestamp->size == 8 && (commit->size == 8 || commit->size == 4) &&
-                    data->size >= 64 && data->size <= kMaxSubbufSize && data->offset <= 4096 &&
-                    timestamp->offset + 8 <= data->offset &&
-                    commit->offset + commit->size <= data->offset &&
+                    data->size >= kMinSubbufData && data->size <= kMaxSubbufSize &&
+                    data->offset <= 4096 && before_data(*timestamp) && before_data(*commit) &&
+                    (timestamp->offset + 8 <= commit->offset ||
+                     commit->offset + commit->size <= timestamp->offset) &&
                     layout.size() <= kMaxSubbufSize && layout.size() % 8 == 0;
   if (!sane) {
     return fail(

@@ -27,6 +27,9 @@ struct SubbufLayout {
 // The largest sub-buffer that is believed: the kernel's own limit is 64 pages of at most 64 KiB.
 inline constexpr std::uint32_t kMaxSubbufSize = 4U << 20U;
 
+// The smallest data area that is believed; a fence fits it (common/fence.h).
+inline constexpr std::uint32_t kMinSubbufData = 64;
+
 // Layout from the text of events/header_page of the instance that is read.
 [[nodiscard]] Result<SubbufLayout> parse_header_page(std::string_view text);
 
