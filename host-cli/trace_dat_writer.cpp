@@ -18,6 +18,7 @@
 #include "common/subbuffer.h"
 #include "common/wire.h"
 #include "host-cli/file_copy.h"
+#include "host-cli/time_correction.h"
 #include "host-cli/trace_dat_format.h"
 
 namespace vtrace {
@@ -46,14 +47,6 @@ Status check_sources(std::span<const CpuSource> sources, std::uint32_t subbuf_si
     }
   }
   return {};
-}
-
-// "[mono]" of "local global [mono] boot\n".
-std::string current_clock(std::string_view clocks) {
-  const std::size_t open = clocks.find('[');
-  const std::size_t close = clocks.find(']', open == std::string_view::npos ? 0 : open);
-  if (open == std::string_view::npos || close == std::string_view::npos) return "[local]";
-  return std::string(clocks.substr(open, close - open + 1));
 }
 
 // Appends to the file through a buffer of bounded size; big pieces go straight.
@@ -286,7 +279,7 @@ Status TraceDatWriter::write(const Metadata& metadata, const TraceDatExtras& ext
   head.small().u32(static_cast<std::uint32_t>(cpu_entries(sources)));
   put_options(head.small(), metadata, extras);
   head.small().raw(trace_dat::kFlyrecordTag);
-  const std::string clock = current_clock(metadata.trace_clock);
+  const std::string clock = fmt::format("[{}]", current_clock(metadata.trace_clock));
   const DataPlan plan =
       plan_data(sources, head.offset() + sizeof(std::uint64_t) + clock.size(), layout->size());
   for (const DataPlan::Place& place : plan.places) {
