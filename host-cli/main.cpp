@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
   vtrace::add_collect(commands);
   vtrace::add_record(commands);
   vtrace::add_qemu_args(commands);
+  vtrace::add_report(commands);
 
   try {
     app.parse(argc, argv);

@@ -45,6 +45,14 @@ std::string trace_cmd_report(const std::string& file, std::vector<std::string> m
   return result.out;
 }
 
+std::string our_report(const std::vector<std::string>& arguments) {
+  std::vector<std::string> argv = {VTRACE_BIN_DIR "/virtio-trace", "report"};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  const test::ProcessResult result = test::run_process(argv);
+  EXPECT_EQ(result.exit_code, 0) << result.describe();
+  return result.out;
+}
+
 // Events per CPU in a report's text.
 std::map<int, std::uint64_t> count_events(const std::string& text) {
   std::map<int, std::uint64_t> counts;
@@ -76,6 +84,7 @@ TEST_P(TraceDatOfSubbufKb, HoldsEveryEventThatTheKernelCounted) {
   write_dat(recording, file);
   const std::string text = trace_cmd_report(file);
   EXPECT_EQ(text.find("UNKNOWN"), std::string::npos);
+  EXPECT_EQ(our_report({file}), text);
   const auto counts = count_events(text);
   for (const auto& [cpu, one] : recording.cpus) {
     EXPECT_EQ(one.overrun, 0U);
@@ -90,7 +99,9 @@ TEST_F(TraceDat, KeepsTheNumbersOfSparseCpus) {
   const auto recording = test::record_here(dir_.path().string());
   const std::string file = dir_.file("trace.dat");
   write_dat(recording, file, {{0, 2}, {1, 5}});
-  const auto counts = count_events(trace_cmd_report(file));
+  const std::string text = trace_cmd_report(file);
+  EXPECT_EQ(our_report({file}), text);
+  const auto counts = count_events(text);
   ASSERT_EQ(counts.size(), recording.cpus.size());
   EXPECT_EQ(counts.at(2), recording.cpus.at(0).entries);
   if (recording.cpus.size() > 1) {

@@ -166,6 +166,7 @@ Recording record_here(const std::string& directory, const RecordingWish& wish) {
   instance.write("buffer_size_kb", std::to_string(wish.buffer_kb));
   instance.write("trace_clock", wish.clock);
   if (!wish.tracer.empty()) instance.write("current_tracer", wish.tracer);
+  for (const std::string& option : wish.options) instance.write("options/" + option, "1");
   for (const std::string& event : wish.events) instance.write("events/" + event + "/enable", "1");
   instance.write("tracing_on", "1");
   std::vector<std::jthread> markers;

@@ -52,9 +52,10 @@ struct Recording {
 struct RecordingWish {
   std::vector<std::string> events = {"sched", "irq"};  // "system" or "system/event"
   std::string clock = "local";
-  std::string tracer = {};  // empty: nop
-  int subbuf_kb = 4;        // throws where the kernel cannot
-  int buffer_kb = 16384;    // per CPU
+  std::string tracer = {};                // empty: nop
+  std::vector<std::string> options = {};  // of trace options, each to be set: "stacktrace"
+  int subbuf_kb = 4;                      // throws where the kernel cannot
+  int buffer_kb = 16384;                  // per CPU
   bool with_kallsyms = false;
   int marker_lines = 1000;  // numbered lines that each CPU writes into trace_marker
   int busy_ms = 200;        // how long tasks switch, sleep and are woken meanwhile
