@@ -59,7 +59,7 @@ void ControlDecoder::feed(std::span<const std::byte> bytes) {
 
 std::optional<ControlItem> ControlDecoder::next() {
   if (items_.empty()) return std::nullopt;
-  ControlItem item = std::move(items_.front());
+  std::optional<ControlItem> item(std::move(items_.front()));
   items_.pop_front();
   return item;
 }
