@@ -100,7 +100,7 @@ TEST_F(RecordTest, EveryLineIsThereOnceAndInOrderAndTheCountsAgree) {
     EXPECT_EQ(cpu["bytes_sent"], cpu["bytes_written"]);
   }
   expect_only({"trace.dat"});
-  EXPECT_FALSE(std::filesystem::exists(guest_->instance_path("")));
+  EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(guest_->instance_path("")); }));
 }
 
 TEST_F(RecordTest, ADurationEndsItAndTheTableShowsEachCpu) {
@@ -151,7 +151,7 @@ TEST_F(RecordTest, BadSettingsBringTheGuestsOwnMessageAndChangeNothing) {
     const auto result = guest_->run(all);
     EXPECT_EQ(result.exit_code, 1) << result.describe();
     EXPECT_THAT(result.err, HasSubstr(message));
-    EXPECT_FALSE(std::filesystem::exists(guest_->instance_path("")));
+    EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(guest_->instance_path("")); }));
     expect_only({});
   }
 }
@@ -174,7 +174,7 @@ TEST_F(RecordTest, AnAgentKilledMidRunEndsItWithWhatCameUntilThen) {
   guest_->start_agent();
   const auto result = record->wait();
   EXPECT_EQ(result.exit_code, 1) << result.describe();
-  EXPECT_THAT(result.err, HasSubstr("started anew"));
+  EXPECT_THAT(result.err, HasSubstr("incomplete: the guest is gone"));
   EXPECT_GE(trace_cmd_report(output()).lines[0].size(), 4000U);
   // And the next one is whole again.
   auto next = start_record({"-e", "sched"});
@@ -199,8 +199,12 @@ TEST_F(RecordTest, LossInTheRingBufferIsCountedAndSaid) {
   EXPECT_TRUE(summary["complete"]);
   const std::uint64_t lost = summary["events_lost"];
   EXPECT_GT(lost, 0U);
+  // An interrupt among the lines may be lost like them.
+  const std::uint64_t recorded = std::uint64_t{summary["events"]} + lost;
+  EXPECT_GE(recorded, 400'000U);
   const Report report = trace_cmd_report(output());
-  EXPECT_EQ(report.lines.at(0).size() + lost, 400'000U);
+  EXPECT_EQ(report.events + lost, recorded);
+  EXPECT_GE(report.lines.at(0).size() + lost, 400'000U);
   EXPECT_THAT(result.err, HasSubstr("lost"));
 }
 
