@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   vtrace::add_status(commands);
   vtrace::add_collect(commands);
   vtrace::add_record(commands);
+  vtrace::add_demo(commands);
   vtrace::add_qemu_args(commands);
   vtrace::add_report(commands);
 
