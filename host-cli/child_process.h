@@ -15,7 +15,7 @@ struct ChildOptions {
   bool capture_output = false;  // stdout is read by output(), instead of being ours
   bool to_stderr = false;       // stdout goes to our stderr
   bool own_group = false;       // a terminal's Ctrl-C does not reach it
-  std::string error_file;       // stderr goes there (appended); empty: ours
+  std::string error_file = {};  // stderr goes there (appended); empty: ours
 };
 
 // A child that is killed when this object goes, and when the thread that started it dies. One
