@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -52,7 +53,9 @@ Result<Pipe> make_pipe(std::size_t bytes, int flags) {
 std::size_t enlarge_pipe(int fd, std::size_t bytes) {
   const int now = ::fcntl(fd, F_GETPIPE_SZ);
   if (now < 0) return 0;
-  for (std::size_t size = bytes; size > static_cast<std::size_t>(now); size /= 2) {
+  // More than the call's int can say would wrap around, and could make the pipe smaller.
+  const std::size_t most = std::min(bytes, std::size_t{1} << 30U);
+  for (std::size_t size = most; size > static_cast<std::size_t>(now); size /= 2) {
     const int got = ::fcntl(fd, F_SETPIPE_SZ, static_cast<int>(size));
     if (got >= 0) return static_cast<std::size_t>(got);
   }
