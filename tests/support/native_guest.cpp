@@ -20,6 +20,19 @@ constexpr const char* kTracefs = "/sys/kernel/tracing";
 const std::string kCommand = std::string(VTRACE_BIN_DIR) + "/virtio-trace";
 const std::string kAgent = std::string(VTRACE_BIN_DIR) + "/virtio-trace-agent";
 
+// Runs `work` in a thread of that CPU, to its end.
+template <typename Work>
+void on_cpu(int cpu, Work work) {
+  std::jthread([&] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (::sched_setaffinity(0, sizeof set, &set) != 0)
+      throw std::runtime_error("sched_setaffinity");
+    work();
+  }).join();
+}
+
 }  // namespace
 
 std::string NativeGuest::unfit() {
@@ -66,16 +79,26 @@ ProcessResult NativeGuest::run(std::vector<std::string> words, Duration deadline
 }
 
 void NativeGuest::write_markers(int cpu, int lines) const {
-  std::jthread([&] {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    if (::sched_setaffinity(0, sizeof set, &set) != 0)
-      throw std::runtime_error("sched_setaffinity");
+  on_cpu(cpu, [&] {
     const Fd marker = must(open_fd(instance_path("trace_marker"), O_WRONLY));
     for (int i = 0; i < lines; ++i)
       must(write_all(marker.get(), fmt::format("CPU {} LINE {}", cpu, i), "trace_marker"));
-  }).join();
+  });
+}
+
+void NativeGuest::flood(int cpu, std::uint64_t bytes, std::uint64_t bytes_per_second) const {
+  on_cpu(cpu, [&] {
+    constexpr std::uint64_t kRecord = 4000;
+    const std::string record(kRecord, 'x');
+    const Fd marker = must(open_fd(instance_path("trace_marker_raw"), O_WRONLY));
+    const auto begun = std::chrono::steady_clock::now();
+    for (std::uint64_t written = 0; written < bytes; written += kRecord) {
+      must(write_all(marker.get(), record, "trace_marker_raw"));
+      const std::chrono::duration<double> due(static_cast<double>(written) /
+                                              static_cast<double>(bytes_per_second));
+      if (written % (64 * kRecord) == 0) std::this_thread::sleep_until(begun + due);
+    }
+  });
 }
 
 }  // namespace vtrace::test

@@ -1,6 +1,7 @@
 // This machine in the guest's part: the real agent on its tracefs, over FIFOs in place of ports.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ class NativeGuest {
                                   Duration deadline = kProcessDeadline) const;
   // "CPU C LINE I" for I from 0 on, `lines` of them, written from CPU C into the instance's marker.
   void write_markers(int cpu, int lines) const;
+  // `bytes` in records of 4000 from CPU C into the instance's trace_marker_raw, so many a second.
+  void flood(int cpu, std::uint64_t bytes, std::uint64_t bytes_per_second) const;
   [[nodiscard]] int cpus() const { return cpus_; }
 
  private:
