@@ -58,6 +58,8 @@ Result<SplicePump> SplicePump::create(int source, int sink, const PumpOptions& o
   // The ring buffer refuses to splice less than a sub-buffer. A pipe's slot holds one of any size,
   // so a pipe that is smaller than a sub-buffer on paper takes one all the same.
   real.pipe_bytes = std::max(real.pipe_bytes / options.unit, std::size_t{1}) * options.unit;
+  real.sink_bytes = std::max(real.sink_bytes / options.unit, std::size_t{1}) * options.unit;
+  real.sink_bytes = std::min(real.sink_bytes, real.pipe_bytes);
   Fd events(::epoll_create1(EPOLL_CLOEXEC));
   if (!events) return fail_errno("epoll_create1", errno);
   epoll_event wish{};
@@ -85,7 +87,7 @@ Result<PumpStep> SplicePump::fill() {
   if (!splice_in_) return fill_by_read();
   for (;;) {
     const ssize_t got =
-        system_->splice(source_, pipe_.write.get(), options_.pipe_bytes, kSpliceFlags);
+        system_->splice(source_, pipe_.write.get(), options_.sink_bytes, kSpliceFlags);
     if (got > 0) {
       in_pipe_ += static_cast<std::size_t>(got);
       taken_ += static_cast<std::uint64_t>(got);
@@ -145,8 +147,10 @@ Result<PumpStep> SplicePump::drain_pipe() {
       VTRACE_CHECK(pipe_to_tail());
       break;
     }
-    const ssize_t put = system_->splice(pipe_.read.get(), sink_,
-                                        std::min(in_pipe_, options_.sink_bytes), kSpliceFlags);
+    // Never a part of what the pipe holds: virtio_console sizes its scatter list by the pipe's
+    // content and sends the entries that it did not fill too, as buffers of size zero, at which
+    // QEMU gives up the device.
+    const ssize_t put = system_->splice(pipe_.read.get(), sink_, in_pipe_, kSpliceFlags);
     if (put > 0) {
       in_pipe_ -= static_cast<std::size_t>(put);
       delivered_ += static_cast<std::uint64_t>(put);

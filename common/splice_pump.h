@@ -31,8 +31,9 @@ class SpliceSystem {
 struct PumpOptions {
   std::size_t unit = 4096;             // the sub-buffer's size: data is aligned to it
   std::size_t pipe_bytes = 1U << 20U;  // wished; less where the kernel allows less
-  // The most that one splice hands to the sink. A virtio-serial port queues 128 of them in guest
-  // memory before it blocks, so this bounds what is in flight (64 KiB: 8 MiB a port).
+  // The most that is taken from the source at a time, and so that one splice hands to the sink. A
+  // virtio-serial port queues 128 of them in guest memory before it blocks, so this bounds what is
+  // in flight (64 KiB: 8 MiB a port).
   std::size_t sink_bytes = 64U << 10U;
   // So many of the first bytes appended are the rest of a sub-buffer that an earlier pump's
   // discard() gave for this sink; this pump's own alignment is counted from there on.
