@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   vtrace::add_demo(commands);
   vtrace::add_qemu_args(commands);
   vtrace::add_report(commands);
+  vtrace::add_xml(commands);
 
   try {
     app.parse(argc, argv);
