@@ -59,14 +59,19 @@ std::pair<std::size_t, std::size_t> with_blanks_before(std::string_view text,
 }
 
 // An empty <devices> and how it comes back. One that was <devices/> must become a pair of tags, and
-// taking ours out must tell it from a pair that was empty before. A blank in the end tag, which is
-// XML and means nothing, keeps the difference: "</devices >" was "/>", and a pair whose end tag had
-// blanks of its own gets one more.
+// taking ours out must tell it from a pair that was empty before. Blanks in the end tag, which are
+// XML and mean nothing, keep the difference: "</devices\t >" was "/>". A pair that had a tab and
+// blanks there by itself, if there ever is one, gets a blank more.
+constexpr std::string_view kMarkedEndTag = "</devices\t >";
+
+// The blanks behind the tab in the end tag; 0 when it is not of that form.
 std::size_t end_tag_blanks(std::string_view text, const ElementSpan& span) {
-  const std::string_view tag = text.substr(span.content_end, span.end - span.content_end);
-  const std::size_t last = tag.find_last_not_of(" >");
-  const std::size_t blanks = tag.size() - 2 - last;
-  return last == std::string_view::npos || tag[last] == '\t' || is_blank(tag[last]) ? 0 : blanks;
+  std::string_view tag = text.substr(span.content_end, span.end - span.content_end);
+  constexpr std::string_view kStart = "</devices\t";
+  if (!tag.starts_with(kStart)) return 0;
+  tag.remove_prefix(kStart.size());
+  const std::size_t blanks = tag.find_first_not_of(' ');
+  return blanks + 1 == tag.size() ? blanks : 0;
 }
 
 std::string write_planned(const PlannedElement& planned, const ControllerTraits& traits,
@@ -148,7 +153,7 @@ class Adder {
       edits_.replace(end, end, std::move(text));
     } else if (place.self_closing) {
       if (!style.newline.empty()) text += style.newline + style.outer;
-      edits_.replace(place.end - 2, place.end, ">" + text + "</devices >");
+      edits_.replace(place.end - 2, place.end, ">" + text + std::string(kMarkedEndTag));
     } else {
       insert_in_pair(place, std::move(text));
     }
