@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "common/fd.h"
 #include "common/layout.h"
@@ -16,7 +17,7 @@ namespace {
 
 struct Options {
   DirectoryOptions directory;
-  std::string cpus;
+  std::optional<std::string> cpus;
   std::string domain;
   std::string backend = "pipe";
   bool remove = false;
@@ -44,8 +45,8 @@ Result<DomainEdit> edit_domain(const Options& options, const ChannelRequest& req
 
 Result<int> run(const Options& options) {
   ChannelRequest request;
-  if (!options.cpus.empty()) {
-    VTRACE_TRY(request.cpus, parse_cpu_count(options.cpus));
+  if (options.cpus) {
+    VTRACE_TRY(request.cpus, parse_cpu_count(*options.cpus));
   }
   VTRACE_TRY(request.backend, parse_backend(options.backend));
   VTRACE_TRY(request.directory, options.directory.resolve_absolute());
