@@ -53,10 +53,12 @@ using Status = Result<void>;
 
 // VTRACE_TRY(auto fd, open_fd(path, O_RDONLY)); returns the error from the enclosing function, or
 // goes on with the value.
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot stand in parentheses.
 #define VTRACE_TRY_IMPL(tmp, declaration, expression)           \
   auto tmp = (expression);                                      \
   if (!(tmp)) return std::unexpected(std::move((tmp).error())); \
   declaration = std::move(*(tmp))
+// NOLINTEND(bugprone-macro-parentheses)
 #define VTRACE_TRY(declaration, expression) \
   VTRACE_TRY_IMPL(VTRACE_CONCAT(vtrace_try_, __LINE__), declaration, expression)
 
