@@ -23,6 +23,8 @@ class SpliceSystem {
   virtual ssize_t splice(int source, int sink, std::size_t bytes, unsigned flags);
   virtual ssize_t read(int fd, std::span<std::byte> into);
   virtual ssize_t write(int fd, std::span<const std::byte> data);
+  // Bytes that wait in a pipe (FIONREAD).
+  virtual ssize_t waiting(int pipe);
 
   // The kernel's own; stateless, so all threads may share it.
   static SpliceSystem& kernel();
@@ -86,6 +88,7 @@ class SplicePump {
 
   [[nodiscard]] std::uint64_t taken() const { return taken_; }  // from the source, padding too
   [[nodiscard]] std::uint64_t delivered() const { return delivered_; }  // to the sink, appended too
+  // By discard(), or lost by the sink's driver (see find_lost in the source).
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
   [[nodiscard]] std::uint64_t held() const { return in_pipe_ + (tail_.size() - tail_sent_); }
   // Splice was refused on one side (EINVAL), and read and write have taken over.
@@ -99,6 +102,7 @@ class SplicePump {
   Result<PumpStep> drain_tail();
   PumpStep sink_blocked();
   Status pipe_to_tail();
+  Status find_lost();
 
   int source_;
   int sink_;

@@ -89,6 +89,11 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv) {
   app.add_option("--flush-interval", flush_interval,
                  "Longest time that a quiet CPU's events wait while recording (default 1s)")
       ->type_name("TIME");
+  app.add_option("--realtime", options.realtime_priority,
+                 "Real-time priority of the recorders, 1 to 99: fewer losses at high rates, at the "
+                 "expense of other tasks (default none)")
+      ->type_name("PRIORITY")
+      ->check(CLI::Range(1, 99));
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

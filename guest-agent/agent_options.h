@@ -17,6 +17,7 @@ struct AgentOptions {
   std::size_t pipe_bytes = 1U << 20U;     // -s
   std::string instance = "virtio-trace";  // of tracefs, the agent's own
   std::chrono::milliseconds flush_interval{1000};
+  int realtime_priority = 0;  // of the recorders, SCHED_FIFO; 0: they are scheduled as all others
   PortPlaces ports;
   TracefsPlaces tracefs;
   MachinePlaces machine;

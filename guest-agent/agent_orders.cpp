@@ -77,12 +77,14 @@ void AgentService::configure(std::uint32_t request_id, const Configure& settings
   refresh_ports();
   auto made = TraceInstance::create(*fs, options_.instance);
   if (!made) return refuse(request_id, AgentErrorCode::failed, made.error().message);
-  // What goes wrong from here on takes the instance with it.
-  if (const auto done = made->configure(settings, cancelled_); !done)
-    return refuse(request_id, code_of(done.error()), done.error().message);
   const TraceBuffer buffer = made->buffer();
+  const auto done = made->configure(settings, cancelled_);
   const auto layout = buffer.layout();
-  if (!layout) return refuse(request_id, AgentErrorCode::failed, layout.error().message);
+  if (!done || !layout) {
+    if (const auto removed = made->remove(); !removed) log_.warning(removed.error().message);
+    if (!done) return refuse(request_id, code_of(done.error()), done.error().message);
+    return refuse(request_id, AgentErrorCode::failed, layout.error().message);
+  }
   instance_ = std::move(*made);
   remember_buffer(buffer);
   Configured configured;
@@ -102,6 +104,11 @@ void AgentService::start(std::uint32_t request_id, const Start& order) {
     return refuse(request_id, AgentErrorCode::bad_request,
                   "start: a run id other than 0 is needed");
   const bool again = run_ && run_->run_id() == order.run_id;
+  // A late copy of an old start must not begin a second run under the same id.
+  if ((again && run_->stopping()) || (!run_ && last_run_ && last_run_->run_id == order.run_id)) {
+    return refuse(request_id, AgentErrorCode::wrong_run,
+                  fmt::format("start: run {:016x} was stopped already", order.run_id));
+  }
   if (!again) {
     const auto fs = tracefs();
     if (!fs) return refuse(request_id, AgentErrorCode::no_tracefs, fs.error().message);
@@ -177,6 +184,7 @@ void AgentService::status(std::uint32_t request_id) {
 
 // The order of the kernel README: the top-level buffer as it is, no fences, no answer.
 void AgentService::handle_legacy(LegacyOrder order) {
+  if (end_by_) return;
   if (order == LegacyOrder::stop) {
     if (!run_ || run_->stopping()) return;
     switch_off();

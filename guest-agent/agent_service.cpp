@@ -103,6 +103,7 @@ Status AgentService::begin_run(RunPlan plan) {
   plan.present = present_cpus(options_.machine);
   plan.flush_interval = options_.flush_interval;
   plan.pipe_bytes = options_.pipe_bytes;
+  plan.realtime_priority = options_.realtime_priority;
   remember_buffer(plan.buffer);
   VTRACE_TRY(run_, RecordingRun::start(std::move(plan), ports_, shared_, run_report_));
   last_run_.reset();
@@ -214,6 +215,7 @@ void AgentService::decoded(const Frame& frame, Handler handler) {
 
 void AgentService::handle_frame(const Frame& frame, Clock::time_point now) {
   const std::uint32_t id = frame.request_id;
+  if (end_by_) return refuse(id, AgentErrorCode::busy, "the agent is ending");
   switch (static_cast<MessageType>(frame.type)) {
     case MessageType::hello:
       refresh_ports();

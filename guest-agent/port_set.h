@@ -16,7 +16,7 @@ struct PortPlaces {
   std::string dev = "/dev";
   // Not empty: ports are not looked for in sysfs; a port NAME is DIR/NAME (a device node, a socket
   // or a terminal), or the FIFOs DIR/NAME.in and DIR/NAME.out, opened as QEMU opens them.
-  std::string directory;
+  std::string directory = {};
 };
 
 struct FoundPort {

@@ -172,6 +172,11 @@ void CpuRecorder::run() {
 // A CPU that is offline just now cannot be pinned to: its data is read from elsewhere.
 void CpuRecorder::pin() {
   pinned_ = pin_to(plan_.cpu);
+  if (plan_.realtime_priority > 0) {
+    sched_param parameters{};
+    parameters.sched_priority = plan_.realtime_priority;
+    prioritised_ = ::sched_setscheduler(0, SCHED_FIFO, &parameters) == 0;
+  }
 }
 
 void CpuRecorder::take_order() {
@@ -298,11 +303,12 @@ void CpuRecorder::settle() {
   }
   keep_final_stats();
   if (plan_.run_id) {
+    const std::uint64_t bytes = pump_.taken() - pump_.dropped();
     pump_.append(encode_fence(plan_.layout, {.kind = FenceKind::end,
                                              .run_id = *plan_.run_id,
                                              .cpu = static_cast<std::uint32_t>(plan_.cpu),
-                                             .bytes = pump_.taken(),
-                                             .subbufs = pump_.taken() / plan_.layout.size()}));
+                                             .bytes = bytes,
+                                             .subbufs = bytes / plan_.layout.size()}));
   }
   phase_ = Phase::closing;
 }
@@ -320,12 +326,13 @@ bool CpuRecorder::between_subbufs() const {
 
 std::uint64_t CpuRecorder::sent() const {
   const std::uint64_t delivered = pump_.delivered();
-  return delivered <= prefix_ ? 0 : std::min(delivered - prefix_, pump_.taken());
+  return delivered <= prefix_ ? 0 : std::min(delivered - prefix_, pump_.taken() - discarded_);
 }
 
 void CpuRecorder::drop_pending() {
   keep_final_stats();
   discarded_ = pump_.taken() - sent();
+  dropped_all_ = true;
   auto torn = pump_.discard();
   publish();
   {
@@ -385,7 +392,10 @@ void CpuRecorder::sleep(bool for_source, std::optional<std::chrono::milliseconds
 }
 
 void CpuRecorder::publish() {
+  // What the port's driver has lost; after a drop the pump counts fences, too.
+  if (!dropped_all_) discarded_ = pump_.dropped();
   const std::uint64_t sent_now = sent();
+  fell_back_ = pump_.fell_back();
   const std::scoped_lock lock(mutex_);
   shown_.bytes_sent = sent_now;
   shown_.subbufs_sent = sent_now / plan_.layout.size();

@@ -32,6 +32,7 @@ struct RecorderPlan {
   Bytes torn;                           // goes out first (DataPort::torn)
   std::chrono::milliseconds flush_interval{1000};
   std::size_t pipe_bytes = 1U << 20U;
+  int realtime_priority = 0;         // SCHED_FIFO; 0: none
   bool goes_on = false;              // recording may go on after stop(): the top level
   SinkTurn* turn = nullptr;          // where the sink is shared
   const WakeFd* finished = nullptr;  // signalled at the end
@@ -70,6 +71,10 @@ class CpuRecorder {
   [[nodiscard]] int cpu() const { return plan_.cpu; }
   [[nodiscard]] pid_t thread_id() const { return thread_id_.load(); }
   [[nodiscard]] bool pinned() const { return pinned_.load(); }
+  // Splice was refused, and read and write have taken over.
+  [[nodiscard]] bool fell_back() const { return fell_back_.load(); }
+  // Is it scheduled as was wished?
+  [[nodiscard]] bool prioritised() const { return prioritised_.load(); }
   // Reads the kernel's part afresh until the ring buffer was emptied for good.
   [[nodiscard]] CpuCounts counts() const;
 
@@ -121,6 +126,7 @@ class CpuRecorder {
   std::uint64_t torn_before_ = 0;
   std::uint64_t prefix_ = 0;  // bytes before the run's data: torn rest and begin fence
   std::uint64_t discarded_ = 0;
+  bool dropped_all_ = false;
   std::uint64_t taken_at_stop_ = 0;
   std::uint64_t buffer_bytes_ = 0;
   int settle_tries_ = 0;
@@ -135,6 +141,8 @@ class CpuRecorder {
   std::atomic<Order> order_ = Order::record;
   std::atomic<pid_t> thread_id_ = 0;
   std::atomic<bool> pinned_ = true;
+  std::atomic<bool> prioritised_ = true;
+  std::atomic<bool> fell_back_ = false;
 
   mutable std::mutex mutex_;  // what follows
   CpuCounts shown_;           // the agent's part; the kernel's once final_stats_ is there

@@ -105,6 +105,7 @@ Status RecordingRun::start_recorder(int cpu) {
                     .torn = torn,
                     .flush_interval = plan_.flush_interval,
                     .pipe_bytes = plan_.pipe_bytes,
+                    .realtime_priority = plan_.realtime_priority,
                     .goes_on = plan_.target == StartTarget::top_level,
                     .turn = shared_ == nullptr ? nullptr : &shared_->turn,
                     .finished = report_};
@@ -131,6 +132,8 @@ void RecordingRun::note_unserved(const CpuList& no_port, const CpuList& absent,
     notes_.push_back(
         fmt::format("{}: offline or not allowed, read from elsewhere", cpu_words(offline)));
   }
+  if (std::ranges::any_of(recorders_, [](const auto& one) { return !one->prioritised(); }))
+    notes_.emplace_back("the real-time priority was refused: recorders run without it");
   for (const CpuList* list : {&no_port, &absent}) {
     for (const int cpu : *list)
       unserved_.push_back({cpu, plan_.buffer.stats(cpu).value_or(BufferStats{})});
@@ -213,6 +216,12 @@ std::vector<CpuCounts> RecordingRun::counts(bool with_text) const {
 
 std::vector<std::string> RecordingRun::notes() const {
   std::vector<std::string> notes = notes_;
+  CpuList slower;
+  for (const auto& recorder : recorders_) {
+    if (recorder->fell_back()) slower.push_back(recorder->cpu());
+  }
+  if (!slower.empty())
+    notes.push_back(fmt::format("{}: splice refused, read and write instead", cpu_words(slower)));
   for (const Unserved& one : unserved_) {
     const auto now = plan_.buffer.stats(one.cpu);
     if (!now) continue;

@@ -34,6 +34,7 @@ struct RunPlan {
   CpuList present = {};  // CPUs that the machine has; empty: not known, take all
   std::chrono::milliseconds flush_interval{1000};
   std::size_t pipe_bytes = 1U << 20U;
+  int realtime_priority = 0;  // SCHED_FIFO; 0: none
 };
 
 // Used by one thread.

@@ -36,7 +36,8 @@ Status check_removed(int status, const std::string& name) {
 TraceInstance::TraceInstance(TraceInstance&& other) noexcept
     : root_(std::move(other.root_)),
       name_(std::move(other.name_)),
-      handle_(std::exchange(other.handle_, nullptr)) {}
+      handle_(std::exchange(other.handle_, nullptr)),
+      has_tracer_(other.has_tracer_) {}
 
 TraceInstance& TraceInstance::operator=(TraceInstance&& other) noexcept {
   if (this != &other) {
@@ -45,6 +46,7 @@ TraceInstance& TraceInstance::operator=(TraceInstance&& other) noexcept {
     root_ = std::move(other.root_);
     name_ = std::move(other.name_);
     handle_ = std::exchange(other.handle_, nullptr);
+    has_tracer_ = other.has_tracer_;
   }
   return *this;
 }
@@ -94,6 +96,8 @@ TraceBuffer TraceInstance::buffer() const {
 }
 
 Status TraceInstance::set_tracing(bool on) {
+  // The library takes no instance for the top level, which is not ours to switch.
+  if (handle_ == nullptr) return fail(fmt::format("instance {}: it was removed", name_));
   const int status = vtrace_instance_tracing(root_.c_str(), handle_, on ? 1 : 0);
   if (status != 0) return fail_errno(buffer().path("tracing_on"), -status);
   return {};
@@ -105,13 +109,19 @@ Status TraceInstance::configure(const Configure& settings, const Cancelled& canc
   if (settings.buffer_bytes > 0) {
     const std::uint64_t kilobytes =
         std::max<std::uint64_t>(1, (settings.buffer_bytes + 1023) / 1024);
-    VTRACE_CHECK(write("buffer_size_kb", fmt::format("{}", kilobytes)));
+    if (const auto sized = write("buffer_size_kb", fmt::format("{}", kilobytes)); !sized) {
+      return add_context(sized.error(),
+                         fmt::format("a ring buffer of {} KiB for each CPU", kilobytes));
+    }
   }
   VTRACE_CHECK(set_wake_level());
   const auto kept = read_file(root_ + "/saved_cmdlines_size");
   if (kept && std::strtoull(kept->c_str(), nullptr, 10) < kSavedCmdlines)
     (void)write_kernel_file(root_ + "/saved_cmdlines_size", fmt::format("{}", kSavedCmdlines));
-  if (!settings.tracer.empty()) VTRACE_CHECK(write("current_tracer", settings.tracer));
+  if (!settings.tracer.empty()) {
+    VTRACE_CHECK(write("current_tracer", settings.tracer));
+    has_tracer_ = settings.tracer != "nop";
+  }
   for (const EventSpec& event : settings.events) {
     if (cancelled && cancelled()) return fail("interrupted", ErrorKind::interrupted);
     VTRACE_CHECK(enable(event));
@@ -154,10 +164,11 @@ Status TraceInstance::set_wake_level() {
 
 void TraceInstance::keep_out(std::span<const pid_t> threads) {
   for (const pid_t thread : threads) {
-    for (const char* file : {"set_event_notrace_pid", "set_ftrace_notrace_pid"}) {
-      // Appending, by a write without O_TRUNC.
-      (void)write_kernel_file(buffer().path(file), fmt::format("{}", thread));
-    }
+    // Appended, since the files are opened without O_TRUNC.
+    const std::string id = fmt::format("{}", thread);
+    (void)write_kernel_file(buffer().path("set_event_notrace_pid"), id);
+    // Costs a probe at each task switch, so only where a tracer makes use of it.
+    if (has_tracer_) (void)write_kernel_file(buffer().path("set_ftrace_notrace_pid"), id);
   }
 }
 

@@ -67,6 +67,7 @@ class TraceInstance {
   std::string root_;
   std::string name_;
   tracefs_instance* handle_ = nullptr;
+  bool has_tracer_ = false;
 };
 
 }  // namespace vtrace

@@ -142,6 +142,7 @@ AgentRig::AgentRig(const Wish& wish) : wish_(wish), directory_(temp_.path().stri
     make_fifo(directory_ + "/" + name + ".in");
     make_fifo(directory_ + "/" + name + ".out");
   }
+  for (const int cpu : cpus_) held_.push_back(must(open_fd(fifo(cpu), O_RDWR | O_NONBLOCK)));
   // Open for both directions: what the test sends before the agent is there waits in the FIFO.
   const std::string control = directory_ + "/" + std::string(kControlPortName);
   orders_ = must(open_fd(control + ".in", O_RDWR | O_NONBLOCK));

@@ -131,6 +131,7 @@ class AgentRig {
   std::string instance_;
   CpuList cpus_;
   std::unique_ptr<BackgroundProcess> agent_;
+  std::vector<Fd> held_;  // the data FIFOs, as QEMU holds them
   Fd orders_;
   Fd answers_;
   ControlDecoder decoder_{ControlDecoder::LegacyOrders::ignored};
