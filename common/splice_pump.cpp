@@ -51,7 +51,8 @@ SplicePump::SplicePump(int source, int sink, Pipe pipe, Fd sink_events, const Pu
       pipe_(std::move(pipe)),
       sink_events_(std::move(sink_events)),
       options_(options),
-      system_(&system) {}
+      system_(&system),
+      splice_out_(options.splice_to_sink) {}
 
 Result<SplicePump> SplicePump::create(int source, int sink, const PumpOptions& options,
                                       SpliceSystem& system) {

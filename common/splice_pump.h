@@ -40,6 +40,12 @@ struct PumpOptions {
   // So many of the first bytes appended are the rest of a sub-buffer that an earlier pump's
   // discard() gave for this sink; this pump's own alignment is counted from there on.
   std::size_t torn_bytes = 0;
+  // False where the sink is a pipe or a FIFO and the source a ring buffer. A splice from pipe to
+  // pipe moves the ring buffer's pages themselves, and they keep a pointer to the ring buffer
+  // without keeping it alive (ftrace's buffer_ref, seen up to 6.18): when the instance is removed
+  // before they are read, the kernel frees them into memory that is not its own any more. A
+  // virtio-serial port copies, and so is safe.
+  bool splice_to_sink = true;
 };
 
 enum class PumpStep {
@@ -92,7 +98,9 @@ class SplicePump {
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
   [[nodiscard]] std::uint64_t held() const { return in_pipe_ + (tail_.size() - tail_sent_); }
   // Splice was refused on one side (EINVAL), and read and write have taken over.
-  [[nodiscard]] bool fell_back() const { return !splice_in_ || !splice_out_; }
+  [[nodiscard]] bool fell_back() const {
+    return !splice_in_ || (options_.splice_to_sink && !splice_out_);
+  }
 
  private:
   SplicePump(int source, int sink, Pipe pipe, Fd sink_events, const PumpOptions& options,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,6 +36,11 @@ bool pin_to(int cpu) {
   return done;
 }
 
+bool is_pipe(int fd) {
+  struct stat status{};
+  return ::fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
 }  // namespace
 
 CpuRecorder::CpuRecorder(RecorderPlan plan, Fd source, BufferStats before, SplicePump pump,
@@ -65,6 +71,7 @@ Result<std::unique_ptr<CpuRecorder>> CpuRecorder::start(RecorderPlan plan) {
   const std::size_t unit = plan.layout.size();
   PumpOptions options{.unit = unit, .pipe_bytes = plan.pipe_bytes};
   options.torn_bytes = plan.torn.size();
+  options.splice_to_sink = !is_pipe(plan.sink);
   VTRACE_TRY(SplicePump pump, SplicePump::create(source.get(), plan.sink, options, *plan.system));
   std::unique_ptr<CpuRecorder> recorder(new CpuRecorder(std::move(plan), std::move(source), before,
                                                         std::move(pump), std::move(wake)));
