@@ -16,7 +16,7 @@ namespace {
 
 using test::bytes_of;
 using test::to_hex;
-using test::operator+;
+using test::operator+;  // NOLINT(misc-unused-using-decls): operators are not seen as used
 
 Frame frame_of(std::uint32_t request_id, std::string_view payload = {}) {
   return Frame{kProtocolVersion, 7, request_id, bytes_of(payload)};
