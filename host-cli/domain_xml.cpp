@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <variant>
 
 #include "host-cli/domain_reader.h"
@@ -24,14 +25,14 @@ bool is_blank(std::string_view text) {
 class TextEdits {
  public:
   void replace(std::size_t from, std::size_t to, std::string text) {
-    edits_.push_back({from, to, std::move(text)});
+    edits_.push_back({from, to, edits_.size(), std::move(text)});
   }
 
   [[nodiscard]] std::string apply(std::string_view text) {
-    // What is put in goes before a removal that starts there; stable, so that several in one place
-    // stay in the order that they came in.
-    std::ranges::stable_sort(edits_, {},
-                             [](const Edit& edit) { return std::pair(edit.from, edit.to); });
+    // What is put in goes before a removal that starts there; several in one place stay in the
+    // order that they came in.
+    std::ranges::sort(edits_, {},
+                      [](const Edit& edit) { return std::tuple(edit.from, edit.to, edit.order); });
     std::string result;
     std::size_t at = 0;
     for (const Edit& edit : edits_) {
@@ -45,6 +46,7 @@ class TextEdits {
   struct Edit {
     std::size_t from;
     std::size_t to;
+    std::size_t order;
     std::string text;
   };
   std::vector<Edit> edits_;

@@ -13,7 +13,7 @@ constexpr std::size_t kMaxNameBytes = 255;  // NAME_MAX
 
 Result<std::string> fifo_directory(const DirectoryChoice& choice) {
   if (!choice.directory.empty()) return choice.directory;
-  const std::string base = choice.base.empty() ? std::string(kDefaultBaseDirectory) : choice.base;
+  std::string base = choice.base.empty() ? std::string(kDefaultBaseDirectory) : choice.base;
   const std::string& guest = choice.guest;
   if (guest.empty()) return base;
   if (guest == "." || guest == ".." || guest.find('/') != std::string::npos ||

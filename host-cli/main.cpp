@@ -10,7 +10,8 @@ namespace {
 // A parse error of CLI11 in our form: one line, exit 2. Help and version go to stdout with exit 0.
 int finish_parse(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
-  fmt::print(stderr, "virtio-trace: {} (see virtio-trace --help)\n", error.what());
+  fmt::print(stderr, "virtio-trace: {} (see virtio-trace --help)\n",
+             vtrace::one_line(error.what()));
   return vtrace::kExitUsage;
 }
 
@@ -43,6 +44,7 @@ int main(int argc, char** argv) {
   }
   const vtrace::Result<int> code = commands.body()();
   if (code) return *code;
-  fmt::print(stderr, "virtio-trace {}: {}\n", commands.chosen(), code.error().message);
+  fmt::print(stderr, "virtio-trace {}: {}\n", commands.chosen(),
+             vtrace::one_line(code.error().message));
   return vtrace::exit_code_of(code.error());
 }

@@ -1,5 +1,8 @@
 #include "host-cli/commands/command.h"
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
@@ -48,6 +51,25 @@ int exit_code_of(const Error& error) {
     default:
       return kExitFailed;
   }
+}
+
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      line += "\\n";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      line += fmt::format("\\x{:02x}", byte);
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
+void print_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", one_line(note));
 }
 
 }  // namespace vtrace

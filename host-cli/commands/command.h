@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/result.h"
@@ -52,6 +53,13 @@ struct DirectoryOptions {
 // Option values with units ("4M", "30s"): parsed by CLI11 as text, checked when the body runs so
 // that the error is ours.
 [[nodiscard]] int exit_code_of(const Error& error);
+
+// `text` with its control characters (a newline in a path, say) written as \n or \xNN, so that it
+// stays on one line and does nothing to a terminal.
+[[nodiscard]] std::string one_line(std::string_view text);
+
+// "note: NOTE" on stderr, a line each.
+void print_notes(const std::vector<std::string>& notes);
 
 void add_setup(CommandSet& commands);
 void add_teardown(CommandSet& commands);

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
 
 #include "common/layout.h"
@@ -33,7 +32,7 @@ void print_report(const std::string& directory, int cpus, const SetupReport& rep
   }
   fmt::print("{}: ready for {} {}: {} FIFOs made, {} mended, {} right already\n", directory, cpus,
              cpus == 1 ? "CPU" : "CPUs", report.made, report.mended, report.kept);
-  for (const std::string& note : report.notes) fmt::print(stderr, "note: {}\n", note);
+  print_notes(report.notes);
 }
 
 Result<int> run(const Options& options) {

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
 
 #include "host-cli/commands/command.h"
@@ -31,7 +30,7 @@ void print_report(const std::string& directory, const TeardownReport& report, bo
   }
   fmt::print("{}: {} FIFOs removed, the directory {}\n", directory, report.removed,
              report.removed_directory ? "too" : "stays");
-  for (const std::string& note : report.notes) fmt::print(stderr, "note: {}\n", note);
+  print_notes(report.notes);
 }
 
 Result<int> run(const Options& options) {

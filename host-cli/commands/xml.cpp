@@ -53,7 +53,7 @@ Result<int> run(const Options& options) {
   if (!options.domain.empty()) {
     VTRACE_TRY(const DomainEdit edit, edit_domain(options, request));
     VTRACE_CHECK(print_text(edit.xml));
-    for (const std::string& note : edit.notes) fmt::print(stderr, "note: {}\n", note);
+    print_notes(edit.notes);
     return kExitOk;
   }
   if (options.remove)

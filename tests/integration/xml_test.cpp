@@ -163,6 +163,8 @@ TEST(XmlCommand, RefusesBadFilesInOneLineWithTheirPath) {
   const TempDir work;
   expect_one_line(xml({"--domain", work.file("none.xml")}), 1);
   expect_one_line(xml({"--domain", work.path().string()}), 1);
+  expect_one_line(xml({"--domain", work.file("two\nlines\x1b[2J.xml")}), 1);
+  expect_one_line(xml({"--no-such\noption"}), 2);
   const std::string file = work.file("file.xml");
   for (const std::string text :
        {"", "no xml", "<domain>", "<network/>", "<!DOCTYPE d><domain/>", "<domain></domain>"}) {
