@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "common/subbuffer.h"
 #include "common/wire.h"
+#include "host-cli/event_decoder_head.h"
 #include "host-cli/event_decoder_tep.h"
+#include "host-cli/sched_printer.h"
 
 namespace vtrace {
 namespace {
@@ -31,7 +34,12 @@ struct EventEntry {
   std::string name;  // "sched_switch:", padded to its column
   RecordCheck check;
   decoder::PrintGuard guard;
-  bool raw = false;    // never let libtraceevent print it
+  bool raw = false;  // never let libtraceevent print it
+  // Faster ways to the same text, where there is one. The first records are printed both ways, and
+  // the fast one is given up when it differs.
+  std::optional<PrintProgram> program;
+  std::optional<SchedPrinter> sched;
+  int to_verify = 0;
   bool noted = false;  // its trouble has been told
 };
 
@@ -62,7 +70,7 @@ std::size_t longest_line(std::string_view text) {
 class EventDecoder::Impl {
  public:
   Impl(const Metadata& metadata, const DecoderOptions& options, tep_handle* tep)
-      : options_(options), tep_(tep) {
+      : options_(options), tep_(tep), head_(tep, options) {
     trace_seq_init(&seq_);
     if (options.plugins) plugins_ = tep_load_plugins(tep);
     for (const EventFormat& format : metadata.formats) {
@@ -107,19 +115,24 @@ class EventDecoder::Impl {
   EventEntry make_entry(int id);
   void print_head(int cpu, std::uint64_t time, std::span<const std::byte> payload,
                   std::string& out);
-  void print_time(std::uint64_t time, std::string& out) const;
   void print_unknown(std::span<const std::byte> payload, std::string& out);
   void print_body(EventEntry& entry, int cpu, std::uint64_t time,
                   std::span<const std::byte> payload, std::string& out);
+  void print_checked(EventEntry& entry, int cpu, std::uint64_t time,
+                     std::span<const std::byte> payload, std::string& out);
+  bool print_fast(const EventEntry& entry, std::span<const std::byte> payload, std::string& out);
+  void print_by_library(const EventEntry& entry, int cpu, std::uint64_t time,
+                        std::span<const std::byte> payload, std::string& out);
   void print_damaged(EventEntry& entry, const std::string& problem,
                      std::span<const std::byte> payload, std::string& out);
-  std::string_view comm_of(int pid);
+  std::pair<std::string_view, std::uint64_t> find_function(std::uint64_t address);
   void note(std::string text) {
     if (notes_.size() < kMaxNotes) notes_.push_back(std::move(text));
   }
 
   DecoderOptions options_;
   std::unique_ptr<tep_handle, TepFree> tep_;
+  decoder::LineHead head_;
   tep_plugin_list* plugins_ = nullptr;
   trace_seq seq_{};
   FieldPlace type_{.name = "common_type", .offset = 0, .size = 2};
@@ -127,7 +140,14 @@ class EventDecoder::Impl {
   std::size_t common_end_ = 8;
   std::map<int, EventEntry> entries_;
   std::vector<EventEntry*> by_id_;  // the same, faster; null: not looked for yet
-  std::vector<std::byte> record_;   // a copy with zeros behind it
+  std::unordered_map<std::uint64_t, std::pair<std::string_view, std::uint64_t>> functions_;
+  const SchedPrinter::LearnTask learn_task_ = [this](int pid, std::string_view comm) {
+    head_.learn_task(pid, comm);
+  };
+  const FindFunction find_function_ = [this](std::uint64_t address) {
+    return find_function(address);
+  };
+  std::vector<std::byte> record_;  // a copy with zeros behind it
   std::size_t slack_ = kSlack;
   std::vector<std::string> notes_;
   std::uint64_t damaged_ = 0;
@@ -163,6 +183,7 @@ EventEntry* EventDecoder::Impl::entry_of(std::span<const std::byte> payload) {
 EventEntry EventDecoder::Impl::make_entry(int id) {
   constexpr std::size_t kNameColumn = 21;
   EventEntry entry;
+  entry.to_verify = options_.verified_records;
   entry.event = tep_find_event(tep_.get(), id);
   if (entry.event == nullptr) {
     note(fmt::format("there is no format of event id {}: its events are shown as unknown", id));
@@ -172,6 +193,9 @@ EventEntry EventDecoder::Impl::make_entry(int id) {
   entry.name += ' ';
   const std::string shown = fmt::format("{}:{}", entry.event->system, entry.event->name);
   auto places = decoder::places_of(*entry.event);
+  const bool has_handler = entry.event->handler != nullptr;
+  if (options_.fast && places && has_handler && std::string_view(entry.event->system) == "sched")
+    entry.sched = SchedPrinter::create(entry.event->name, *places);
   if (places) entry.check = RecordCheck(std::move(*places));
   auto guard = decoder::PrintGuard::create(*entry.event);
   if (guard) entry.guard = std::move(*guard);
@@ -190,41 +214,31 @@ EventEntry EventDecoder::Impl::make_entry(int id) {
         fmt::format("{}: its print format cannot be followed safely: its fields are shown one by "
                     "one",
                     shown));
+  } else if (options_.fast && !has_handler) {
+    entry.program = decoder::compile_print(*entry.event);
   }
   return entry;
 }
 
-std::string_view EventDecoder::Impl::comm_of(int pid) {
-  const char* const comm = tep_data_comm_from_pid(tep_.get(), pid);
-  return comm == nullptr ? "<...>" : comm;
+std::pair<std::string_view, std::uint64_t> EventDecoder::Impl::find_function(
+    std::uint64_t address) {
+  constexpr std::size_t kMaxFunctions = 1U << 20U;
+  const auto known = functions_.find(address);
+  if (known != functions_.end()) return known->second;
+  const char* const name = tep_find_function(tep_.get(), address);
+  std::pair<std::string_view, std::uint64_t> found;
+  if (name != nullptr) found = {name, tep_find_function_address(tep_.get(), address)};
+  if (functions_.size() >= kMaxFunctions) functions_.clear();
+  functions_.emplace(address, found);
+  return found;
 }
 
 void EventDecoder::Impl::print_head(int cpu, std::uint64_t time, std::span<const std::byte> payload,
                                     std::string& out) {
-  int pid = 0;
-  std::string_view comm = "<...>";
-  if (payload.size() >= common_end_) {
+  std::optional<int> pid;
+  if (payload.size() >= common_end_)
     pid = static_cast<std::int32_t>(load_le(payload.subspan(pid_.offset), pid_.size));
-    comm = comm_of(pid);
-  }
-  fmt::format_to(std::back_inserter(out), "{:>16}-{:<5} [{:03}]", comm, pid, cpu);
-  print_time(time, out);
-  out += ": ";
-}
-
-void EventDecoder::Impl::print_time(std::uint64_t time, std::string& out) const {
-  constexpr std::uint64_t kNsPerUs = 1000;
-  constexpr std::uint64_t kUsPerSecond = 1'000'000;
-  auto to = std::back_inserter(out);
-  if (!options_.nanoseconds) {
-    fmt::format_to(to, "{:>12}", time);
-  } else if (options_.full_time) {
-    fmt::format_to(to, " {:>5}.{:09}", time / (kNsPerUs * kUsPerSecond),
-                   time % (kNsPerUs * kUsPerSecond));
-  } else {
-    const std::uint64_t us = (time + kNsPerUs / 2) / kNsPerUs;
-    fmt::format_to(to, " {:>5}.{:06}", us / kUsPerSecond, us % kUsPerSecond);
-  }
+  head_.print(pid, cpu, time, out);
 }
 
 void EventDecoder::Impl::print_unknown(std::span<const std::byte> payload, std::string& out) {
@@ -265,6 +279,38 @@ void EventDecoder::Impl::print_body(EventEntry& entry, int cpu, std::uint64_t ti
     print_damaged(entry, *problem, payload, out);
     return;
   }
+  print_checked(entry, cpu, time, payload, out);
+}
+
+// The fast way where there is one that has proved itself, else libtraceevent's.
+void EventDecoder::Impl::print_checked(EventEntry& entry, int cpu, std::uint64_t time,
+                                       std::span<const std::byte> payload, std::string& out) {
+  const bool fast = entry.program || entry.sched;
+  if (fast && entry.to_verify == 0 && print_fast(entry, payload, out)) return;
+  const std::size_t start = out.size();
+  print_by_library(entry, cpu, time, payload, out);
+  if (!fast) return;
+  const std::string_view slow = std::string_view(out).substr(start);
+  if (entry.sched) entry.sched->learn_state(payload, slow);
+  if (entry.to_verify == 0) return;
+  std::string text;
+  if (!print_fast(entry, payload, text)) return;
+  if (text == slow) {
+    --entry.to_verify;
+  } else {
+    entry.program.reset();
+    entry.sched.reset();
+  }
+}
+
+bool EventDecoder::Impl::print_fast(const EventEntry& entry, std::span<const std::byte> payload,
+                                    std::string& out) {
+  return entry.sched ? entry.sched->print(payload, learn_task_, out)
+                     : entry.program->run(payload, find_function_, out);
+}
+
+void EventDecoder::Impl::print_by_library(const EventEntry& entry, int cpu, std::uint64_t time,
+                                          std::span<const std::byte> payload, std::string& out) {
   record_.assign(std::max<std::size_t>(payload.size(), entry.check.reach()) + slack_, std::byte{0});
   std::copy(payload.begin(), payload.end(), record_.begin());
   tep_record record{};

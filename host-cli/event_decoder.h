@@ -25,6 +25,10 @@ struct DecoderOptions {
   bool nanoseconds = true;
   // All nine digits behind the seconds instead of six.
   bool full_time = false;
+  // Print events without libtraceevent where its text is known to be had faster. The first records
+  // of each event are printed both ways, and the fast one is given up where they differ.
+  bool fast = true;
+  int verified_records = 32;
 };
 
 class EventDecoder {

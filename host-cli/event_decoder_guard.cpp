@@ -34,33 +34,15 @@ const tep_format_field* find_field(tep_event& event, const char* name) {
   return name == nullptr ? nullptr : tep_find_any_field(&event, name);
 }
 
-std::optional<ExprNode> cast_node(std::string_view type) {
+// Bytes that a cast leaves of a value, 8 for all: libtraceevent cuts to the narrow types, signed
+// ones too, and lets all others be.
+std::uint8_t cast_size(std::string_view type) {
   while (!type.empty() && type.back() == ' ') type.remove_suffix(1);
-  static constexpr std::pair<std::string_view, std::pair<int, bool>> kTypes[] = {
-      {"u8", {1, false}},
-      {"u16", {2, false}},
-      {"u32", {4, false}},
-      {"u64", {8, false}},
-      {"s8", {1, true}},
-      {"s16", {2, true}},
-      {"s32", {4, true}},
-      {"s64", {8, true}},
-      {"char", {1, true}},
-      {"short", {2, true}},
-      {"int", {4, true}},
-      {"long", {8, true}},
-      {"unsigned char", {1, false}},
-      {"unsigned short", {2, false}},
-      {"unsigned int", {4, false}},
-      {"unsigned long", {8, false}},
-      {"long long", {8, true}},
-      {"unsigned long long", {8, false}}};
-  for (const auto& [name, how] : kTypes) {
-    if (name != type) continue;
-    return ExprNode{
-        .kind = Kind::cast, .size = static_cast<std::uint8_t>(how.first), .is_signed = how.second};
-  }
-  return std::nullopt;
+  if (type.starts_with("unsigned ")) type.remove_prefix(std::string_view("unsigned ").size());
+  if (type == "u8" || type == "s8" || type == "char") return 1;
+  if (type == "u16" || type == "s16" || type == "short") return 2;
+  if (type == "u32" || type == "s32" || type == "int") return 4;
+  return 8;
 }
 
 std::optional<Kind> binary_kind(std::string_view op) {
@@ -128,16 +110,17 @@ class Compiler {
   }
 
   std::optional<std::uint16_t> cast(const tep_print_arg* arg, int depth) {
-    auto node = cast_node(arg->typecast.type);
     const auto operand = compile(arg->typecast.item, depth + 1);
-    if (!node || !operand) return std::nullopt;
-    node->a = *operand;
-    return expr_.add(*node);
+    if (!operand || arg->typecast.type == nullptr) return std::nullopt;
+    const std::uint8_t size = cast_size(arg->typecast.type);
+    if (size == 8) return operand;
+    return expr_.add({.kind = Kind::cast, .size = size, .a = *operand});
   }
 
   std::optional<std::uint16_t> operation(const tep_print_arg* arg, int depth) {
     const std::string_view op = arg->op.op;
     if (op == "?") return choice(arg, depth);
+    if (op == "[") return element(arg);
     const tep_print_arg* const left = arg->op.left;
     if (left == nullptr || left->type == TEP_PRINT_NULL) return unary(op, arg->op.right, depth);
     const auto kind = binary_kind(op);
@@ -146,6 +129,26 @@ class Compiler {
     const auto b = a ? compile(arg->op.right, depth + 1) : std::nullopt;
     if (!a || !b) return std::nullopt;
     return expr_.add({.kind = *kind, .a = *a, .b = *b});
+  }
+
+  // An element of a fixed array, at an index that is a number.
+  std::optional<std::uint16_t> element(const tep_print_arg* arg) {
+    const tep_print_arg* left = arg->op.left;
+    while (left != nullptr && left->type == TEP_PRINT_TYPE) left = left->typecast.item;
+    const tep_print_arg* const index = arg->op.right;
+    if (left == nullptr || left->type != TEP_PRINT_FIELD || index == nullptr ||
+        index->type != TEP_PRINT_ATOM)
+      return std::nullopt;
+    const tep_format_field* const found = find_field(event_, left->field.name);
+    if (found == nullptr || !in_range(*found) || (found->flags & TEP_FIELD_IS_DYNAMIC) != 0)
+      return std::nullopt;
+    const std::uint64_t at = std::strtoull(index->atom.atom, nullptr, 0);
+    const unsigned size = found->elementsize;
+    const bool whole = size == 1 || size == 2 || size == 4 || size == 8;
+    if (!whole || at >= static_cast<std::uint64_t>(found->size) / size) return std::nullopt;
+    return expr_.add({.kind = Kind::field,
+                      .size = static_cast<std::uint8_t>(size),
+                      .offset = static_cast<std::uint32_t>(found->offset + at * size)});
   }
 
   std::optional<std::uint16_t> unary(std::string_view op, const tep_print_arg* right, int depth) {

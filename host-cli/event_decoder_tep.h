@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "host-cli/print_expr.h"
+#include "host-cli/print_program.h"
 #include "host-cli/record_check.h"
 
 namespace vtrace::decoder {
@@ -19,6 +20,9 @@ namespace vtrace::decoder {
 
 // The expression, when all of it is of the kinds that PrintExpr has.
 [[nodiscard]] std::optional<PrintExpr> compile_expr(tep_event& event, const tep_print_arg* arg);
+
+// The event's print format, when PrintProgram has all of its parts.
+[[nodiscard]] std::optional<PrintProgram> compile_print(tep_event& event);
 
 // Where a print format reads by numbers out of the record itself, so that libtraceevent would
 // follow a record's lie.

@@ -26,10 +26,10 @@ Value load(const ExprNode& node, std::span<const std::byte> payload, std::size_t
   return load_le(payload.subspan(node.offset), size);
 }
 
-// Shifts by more than the width give what is left of the value: nothing.
+// Of a count above the width the low bits count, as in the machine's own shifts.
 Value shift(std::uint64_t a, std::uint64_t b, bool left) {
-  if (b >= 64) return 0;
-  return left ? a << b : a >> b;
+  constexpr std::uint64_t kCountBits = 63;
+  return left ? a << (b & kCountBits) : a >> (b & kCountBits);
 }
 
 Value binary(Kind kind, std::uint64_t a, std::uint64_t b) {
@@ -59,13 +59,13 @@ Value binary(Kind kind, std::uint64_t a, std::uint64_t b) {
     case Kind::unequal:
       return a != b ? 1 : 0;
     case Kind::less:
-      return as_signed(a) < as_signed(b) ? 1 : 0;
+      return a < b ? 1 : 0;
     case Kind::less_equal:
-      return as_signed(a) <= as_signed(b) ? 1 : 0;
+      return a <= b ? 1 : 0;
     case Kind::greater:
-      return as_signed(a) > as_signed(b) ? 1 : 0;
+      return a > b ? 1 : 0;
     case Kind::greater_equal:
-      return as_signed(a) >= as_signed(b) ? 1 : 0;
+      return a >= b ? 1 : 0;
     case Kind::logical_and:
       return a != 0 && b != 0 ? 1 : 0;
     case Kind::logical_or:
