@@ -264,5 +264,48 @@ TEST_F(EventDecoderTest, SurvivesRandomRecords) {
   }
 }
 
+// The fast way and libtraceevent's give the same text, whatever the record.
+TEST_F(EventDecoderTest, GivesTheSameTextBothWays) {
+  const std::string numbers =
+      sample_field("int a", 8, 4, true) + sample_field("u64 b", 16, 8) +
+      sample_field("short c", 24, 2, true) + sample_field("char name[6]", 26, 6) +
+      sample_field("unsigned long list[3]", 32, 24) + sample_field("__data_loc char[] text", 56, 4);
+  add("test", "conversions", 401, numbers,
+      "\"%d %5u|%-5d|%05d|%x|%#x|%#llx|%llu|%hd|%hhu|%o|%%|%lX\\t%s\", REC->a, REC->a, REC->a, "
+      "REC->a, "
+      "REC->a, REC->a, REC->b, REC->b, REC->c, REC->c, REC->a, REC->b, REC->name");
+  add("test", "expressions", 402, numbers,
+      "\"%d %lu %llx %d %d %lx\", (REC->a & 0xff) << 2, REC->b >> 3, REC->b * 3 - 1, REC->a > 5 ? "
+      "1 : 2, "
+      "!REC->c, REC->list[1]");
+  add("test", "names", 403, numbers,
+      "\"%s %s %s\", __print_flags(REC->a, \"|\", { 1, \"A\" }, { 2, \"B\" }, { 0x8, \"C\" }), "
+      "__print_symbolic(REC->c, { 0, \"zero\" }, { 7, \"seven\" }), __get_str(text)");
+  add("test", "pointers", 404, numbers,
+      "\"%p %ps %pS\", (void *)REC->b, (void *)REC->b, (void *)REC->b");
+  add("test", "casts", 405, numbers,
+      "\"%d %u %lld %d\", (u8)REC->b, (unsigned int)REC->b, (s64)REC->b, (char)REC->a");
+  metadata_.kallsyms = "0000000000000010 T first\n0000000000001000 t second\n";
+  EventDecoder fast = test::must(EventDecoder::create(metadata_, {.verified_records = 0}));
+  EventDecoder slow = test::must(EventDecoder::create(metadata_, {.fast = false}));
+  std::mt19937 random(11);
+  for (int round = 0; round < 5000; ++round) {
+    Bytes payload(60 + 12);
+    for (std::byte& byte : payload)
+      byte = static_cast<std::byte>(random() % 3 == 0 ? random() : random() % 2 * 7);
+    payload.back() = std::byte{0};
+    payload[0] = static_cast<std::byte>((401 + round % 5) & 0xff);
+    payload[1] = std::byte{1};
+    payload[56] = std::byte{60};
+    payload[57] = payload[59] = std::byte{0};
+    payload[58] = std::byte{12};
+    std::string a;
+    std::string b;
+    fast.print(1, 1000, payload, a);
+    slow.print(1, 1000, payload, b);
+    ASSERT_EQ(a, b);
+  }
+}
+
 }  // namespace
 }  // namespace vtrace
