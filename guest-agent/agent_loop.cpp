@@ -31,7 +31,7 @@ Result<OpenPort> open_control(const AgentOptions& options) {
                                 ? options.ports.sysfs + "/class/virtio-ports"
                                 : options.ports.directory;
   return fail(
-      fmt::format("{}: no port {} there; add it on the host (virtio-trace attach, xml or "
+      fmt::format("{}: no port {} there; add it on the host (virtio-trace xml or "
                   "qemu-args)",
                   where, kControlPortName));
 }

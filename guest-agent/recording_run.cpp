@@ -88,7 +88,7 @@ Status RecordingRun::start_recorders() {
   if (recorders_.empty() && shared_ == nullptr)
     return fail(
         fmt::format("no data port for any CPU: {}N is the name of CPU N's port; add ports "
-                    "to the guest (virtio-trace attach)",
+                    "to the guest (virtio-trace xml or qemu-args)",
                     kDataPortPrefix));
   note_unserved(no_port, absent, unreadable);
   return {};
