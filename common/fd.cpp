@@ -63,18 +63,17 @@ std::size_t enlarge_pipe(int fd, std::size_t bytes) {
 }
 
 Result<std::string> read_to_end(int fd, std::string_view shown) {
+  // By pieces of its own: a text that keeps the room of a large read costs a caller that holds
+  // thousands of small files more than a hundred megabytes.
+  std::array<char, 16384> piece;
   std::string text;
-  std::size_t used = 0;
   for (;;) {
-    if (text.size() - used < 4096) text.resize(text.size() < 65536 ? 65536 : text.size() * 2);
-    const ssize_t got = ::read(fd, text.data() + used, text.size() - used);
+    const ssize_t got = ::read(fd, piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail_errno(shown, errno);
-    if (got == 0) break;
-    used += static_cast<std::size_t>(got);
+    if (got == 0) return text;
+    text.append(piece.data(), static_cast<std::size_t>(got));
   }
-  text.resize(used);
-  return text;
 }
 
 Result<std::string> read_file(const std::string& path) {

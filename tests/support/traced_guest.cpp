@@ -1,10 +1,7 @@
 #include "tests/support/traced_guest.h"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <stdexcept>
 
@@ -52,27 +49,6 @@ std::unique_ptr<BackgroundProcess> TracedGuest::start_record(std::vector<std::st
   if (!record->wait_for_err("recording\n", std::chrono::seconds(90)))
     throw std::runtime_error("record did not begin: " + record->err_so_far());
   return record;
-}
-
-TraceCmdReport trace_cmd_report(const std::string& file) {
-  const std::string text = file + ".report";
-  const auto result =
-      run_process({"trace-cmd", "report", file}, {.output_file = text}, std::chrono::seconds(120));
-  EXPECT_EQ(result.exit_code, 0) << result.describe();
-  TraceCmdReport report;
-  std::ifstream in(text);
-  for (std::string line; std::getline(in, line);) {
-    // "   task-123   [001]    12.345678: print:   tracing_mark_write: text"
-    const std::size_t bracket = line.find(" [");
-    if (line.starts_with("cpus=") || line.empty() || bracket == std::string::npos) continue;
-    const int cpu = std::stoi(line.substr(bracket + 2, 3));
-    ++report.events[cpu];
-    if (line.find("UNKNOWN") != std::string::npos) report.unknown = line;
-    const std::size_t mark = line.find("tracing_mark_write: ");
-    if (mark != std::string::npos) report.markers[cpu].push_back(line.substr(mark + 20));
-  }
-  std::filesystem::remove(text);
-  return report;
 }
 
 }  // namespace vtrace::test

@@ -1,8 +1,6 @@
 // A guest with our ports and our agent, as a user sets it up: setup, qemu-args, boot.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,16 +34,5 @@ class TracedGuest {
   int cpus_;
   std::unique_ptr<GuestVm> vm_;
 };
-
-// A trace.dat as the real trace-cmd reports it.
-struct TraceCmdReport {
-  std::map<int, std::uint64_t> events;  // by CPU
-  std::map<int, std::vector<std::string>>
-      markers;          // by CPU: texts of trace_marker writes, in order
-  std::string unknown;  // a line of an event that it does not know
-};
-
-// Fails the running test when trace-cmd does not exit with 0.
-[[nodiscard]] TraceCmdReport trace_cmd_report(const std::string& file);
 
 }  // namespace vtrace::test

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/trace_cmd.h"
 #include "tests/support/traced_guest.h"
 
 namespace vtrace::test {
