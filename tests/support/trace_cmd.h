@@ -13,7 +13,8 @@ struct TraceCmdReport {
   std::map<int, std::uint64_t> events;  // by CPU
   std::map<int, std::vector<std::string>>
       markers;                           // by CPU: texts of trace_marker writes, in order
-  std::map<int, std::uint64_t> dropped;  // by CPU: what its gap lines say was lost
+  std::map<int, int> gaps;               // by CPU: marks where events are lost
+  std::map<int, std::uint64_t> dropped;  // by CPU: the numbers in those marks
   std::string unknown;                   // a line of an event that it does not know
 };
 
