@@ -50,7 +50,7 @@ bool validates(const std::string& file) {
 std::set<std::string> accepted(const std::vector<std::pair<std::string, std::string>>& named) {
   std::string script;
   for (const auto& [file, name] : named)
-    script += "define '" + file + "'; undefine '" + name + "'; ";
+    script.append("define '").append(file).append("'; undefine '").append(name).append("'; ");
   const auto result =
       run_process({"virsh", "-c", "test:///default", script}, {}, Duration{120'000});
   std::set<std::string> files;
