@@ -148,7 +148,7 @@ class Demo {
                                      "-initrd",
                                      options_.guest + "/initramfs.cpio.gz",
                                      "-append",
-                                     "console=ttyS0 panic=-1 vtrace.run=demo-load",
+                                     "console=ttyS0 no_timer_check panic=-1 vtrace.run=demo-load",
                                      "-serial",
                                      "file:" + console()};
     for (const std::string& text : {accel, ports}) {
