@@ -8,16 +8,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "common/messages.h"
+#include "guest-agent/directories.h"
 
 namespace vtrace {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::unexpected<Error> stopped_early() {
   return fail("interrupted", ErrorKind::interrupted);
@@ -36,19 +33,6 @@ Result<std::string> read_slowly(const std::string& path, const std::stop_token& 
     if (got == 0) return text;
     text.append(piece, 0, static_cast<std::size_t>(got));
   }
-}
-
-std::vector<std::string> directories_in(const std::string& path) {
-  std::vector<std::string> names;
-  std::error_code error;
-  fs::directory_iterator at(path, error);
-  while (!error && at != fs::directory_iterator()) {
-    std::error_code ignored;
-    if (at->is_directory(ignored)) names.push_back(at->path().filename());
-    at.increment(error);
-  }
-  std::ranges::sort(names);
-  return names;
 }
 
 Status collect_formats(const MetadataWish& wish, const std::stop_token& stop, Metadata& metadata) {

@@ -11,6 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "guest-agent/directories.h"
+
 namespace vtrace {
 namespace {
 
@@ -166,16 +168,7 @@ Result<Tracefs> Tracefs::find(const TracefsPlaces& places) {
 }
 
 std::vector<std::string> Tracefs::list_directories(std::string_view directory) const {
-  std::vector<std::string> names;
-  std::error_code error;
-  fs::directory_iterator at(fmt::format("{}/{}", root_, directory), error);
-  while (!error && at != fs::directory_iterator()) {
-    std::error_code ignored;
-    if (at->is_directory(ignored)) names.push_back(at->path().filename());
-    at.increment(error);
-  }
-  std::ranges::sort(names);
-  return names;
+  return directories_in(fmt::format("{}/{}", root_, directory));
 }
 
 bool Tracefs::exists(std::string_view file) const {

@@ -38,7 +38,7 @@ Result<int> run_start(const StartOptions& options) {
   }
   fmt::print("started: CPUs {}, sub-buffers of {} bytes, run {:016x}\n", started.cpus,
              started.subbuf_size, started.run_id);
-  for (const std::string& note : started.notes) fmt::print(stderr, "note: {}\n", note);
+  print_notes(started.notes);
   return kExitOk;
 }
 

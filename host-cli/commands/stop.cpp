@@ -38,7 +38,7 @@ Result<int> run_stop(const StopOptions& options) {
     return kExitOk;
   }
   fmt::print("stopped: run {:016x}\n{}", stopped.run_id, counts_table(stopped.cpus));
-  for (const std::string& note : stopped.notes) fmt::print(stderr, "note: {}\n", note);
+  print_notes(stopped.notes);
   if (!stopped.complete)
     fmt::print(stderr, "note: data is still on its way: read the trace FIFOs to take it\n");
   return kExitOk;

@@ -142,10 +142,10 @@ TEST(ShellWord, QuotesOnlyWhereItMust) {
 }
 
 TEST(AbsolutePath, JoinsAndCleans) {
-  EXPECT_EQ(absolute_path("a/b", "/work"), "/work/a/b");
-  EXPECT_EQ(absolute_path("/a//b/./c/", "/work"), "/a/b/c");
-  EXPECT_EQ(absolute_path("../x", "/work"), "/work/../x");
-  EXPECT_EQ(absolute_path("/", "/work"), "/");
+  EXPECT_EQ(absolute_path("a/b", "/home"), "/home/a/b");
+  EXPECT_EQ(absolute_path("/a//b/./c/", "/home"), "/a/b/c");
+  EXPECT_EQ(absolute_path("../x", "/home"), "/home/../x");
+  EXPECT_EQ(absolute_path("/", "/home"), "/");
   EXPECT_EQ(absolute_path(".", "/"), "/");
 }
 
