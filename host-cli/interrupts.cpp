@@ -1,10 +1,10 @@
 #include "host-cli/interrupts.h"
 
-#include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 
 namespace vtrace {
 namespace {

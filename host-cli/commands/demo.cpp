@@ -2,7 +2,6 @@
 // before it is run.
 #include <fmt/format.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <array>
@@ -220,7 +219,7 @@ class Demo {
 
 // The guest's files: given, or those of the build tree that this program lies in.
 Result<std::string> find_guest(const std::string& given, const std::filesystem::path& self) {
-  const std::string guest =
+  std::string guest =
       !given.empty() ? given : (self.parent_path() / "../../guest/6.1").lexically_normal().string();
   for (const char* const file : {"vmlinuz", "initramfs.cpio.gz", "../accel.args"}) {
     if (std::filesystem::exists(std::filesystem::path(guest) / file)) continue;
