@@ -55,10 +55,10 @@ std::vector<FoundPort> find_in_directory(const std::string& directory) {
   std::vector<FoundPort> found;
   for (const std::string& entry : names_in(directory)) {
     if (is_our_name(entry)) {
-      found.push_back({entry, directory + "/" + entry, false});
+      found.push_back({entry, fmt::format("{}/{}", directory, entry), false});
     } else if (entry.ends_with(kIn)) {
       const std::string name = entry.substr(0, entry.size() - kIn.size());
-      if (is_our_name(name)) found.push_back({name, directory + "/" + name, true});
+      if (is_our_name(name)) found.push_back({name, fmt::format("{}/{}", directory, name), true});
     }
   }
   return found;

@@ -195,6 +195,7 @@ CpuList RecordingRun::cpus() const {
 
 std::vector<pid_t> RecordingRun::threads() const {
   std::vector<pid_t> threads;
+  threads.reserve(recorders_.size());
   for (const auto& recorder : recorders_) threads.push_back(recorder->thread_id());
   return threads;
 }
