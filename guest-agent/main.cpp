@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "common/fd.h"
+#include "common/say.h"
 #include "guest-agent/agent_log.h"
 #include "guest-agent/agent_loop.h"
 #include "guest-agent/agent_options.h"
@@ -41,6 +42,7 @@ Result<Fd> take_over_signals() {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
   if (::sigprocmask(SIG_BLOCK, &set, nullptr) < 0) return fail_errno("sigprocmask", errno);
   Fd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals) return fail_errno("signalfd", errno);
@@ -56,6 +58,7 @@ Result<int> run(const AgentOptions& options, AgentLog& log) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_standard_streams();
   AgentLog log(STDERR_FILENO, std::getenv("JOURNAL_STREAM") != nullptr);
   const auto line = parse_command_line(argc, argv);
   if (!line) {

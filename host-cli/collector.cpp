@@ -78,6 +78,7 @@ class Collector::Worker {
   void request_end(bool drain) { drain_at_end_ = drain; }
   void wake() const { wake_.signal(); }
   [[nodiscard]] int event_fd() const { return event_.get(); }
+  void clear_event() const { event_.clear(); }
 
   [[nodiscard]] std::vector<CpuProgress> progress() const {
     const std::lock_guard lock(mutex_);
@@ -221,6 +222,9 @@ std::vector<CpuProgress> Collector::progress() const {
 }
 bool Collector::all_ended() const {
   return worker_->all_ended();
+}
+void Collector::clear_event() const {
+  worker_->clear_event();
 }
 int Collector::event_fd() const {
   return worker_->event_fd();

@@ -70,6 +70,8 @@ class Collector {
   [[nodiscard]] bool all_ended() const;
   // Readable when all have ended, a fault has come, or the size limit is reached.
   [[nodiscard]] int event_fd() const;
+  // Takes the event back, before a look at what has come.
+  void clear_event() const;
   [[nodiscard]] bool size_limit_reached() const;
   // What stopped the writing (disk full): the ports are drained on, so that the guest does not
   // stand.

@@ -62,6 +62,7 @@ std::string ledger_table(const std::vector<CpuLedger>& cpus) {
                                  "lost", "bytes sent", "received", "written");
   CpuLedger total;
   total.agent.emplace();
+  std::uint64_t lost = 0;
   const auto row = [&text](const auto& name, const CpuLedger& cpu) {
     const auto known = [&cpu](std::uint64_t value) {
       return cpu.agent ? fmt::format("{}", value) : std::string("?");
@@ -74,12 +75,17 @@ std::string ledger_table(const std::vector<CpuLedger>& cpus) {
   for (const CpuLedger& cpu : cpus) {
     row(cpu.cpu, cpu);
     if (!cpu.problem.empty()) text += fmt::format("      {}\n", cpu.problem);
-    total.agent->read_events += cpu.delivered_events();
-    total.agent->overrun += cpu.lost_events();
-    total.agent->bytes_sent += cpu.agent ? cpu.agent->bytes_sent : 0;
+    lost += cpu.lost_events();
+    if (!cpu.agent) total.agent.reset();
+    if (total.agent && cpu.agent) {
+      total.agent->read_events += cpu.delivered_events();
+      total.agent->bytes_sent += cpu.agent->bytes_sent;
+    }
     total.host.received_bytes += cpu.host.received_bytes;
     total.host.written_bytes += cpu.host.written_bytes;
   }
+  if (total.agent) total.agent->overrun = lost;
+  total.host.lost_events = lost;
   row("all", total);
   return text;
 }

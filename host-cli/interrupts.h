@@ -1,5 +1,5 @@
-// SIGINT and SIGTERM as something to poll: a record ends well on the first and at once on the
-// second.
+// SIGINT, SIGTERM and SIGHUP as something to poll: a record ends well on the first and at once on
+// the second.
 #pragma once
 
 #include "common/fd.h"
@@ -7,7 +7,7 @@
 
 namespace vtrace {
 
-// Blocks both signals for the calling thread and those it starts later, so make it before any
+// Blocks these signals for the calling thread and those it starts later, so make it before any
 // thread. On destruction the signals do again what they did before.
 class Interrupts {
  public:

@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <system_error>
 
+#include "common/say.h"
 #include "host-cli/commands/command.h"
 
 namespace {
@@ -10,14 +13,31 @@ namespace {
 // A parse error of CLI11 in our form: one line, exit 2. Help and version go to stdout with exit 0.
 int finish_parse(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
-  fmt::print(stderr, "virtio-trace: {} (see virtio-trace --help)\n",
-             vtrace::one_line(error.what()));
+  vtrace::say(stderr, "virtio-trace: {} (see virtio-trace --help)\n",
+              vtrace::one_line(error.what()));
   return vtrace::kExitUsage;
+}
+
+// Runs a command's body. What it printed is on its way when it ends: a full disk behind stdout is
+// an error, a reader that has left is none.
+vtrace::Result<int> run(const vtrace::CommandBody& body) {
+  try {
+    vtrace::Result<int> code = body();
+    errno = 0;
+    const bool printed = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+    if (code && !printed && errno != EPIPE)
+      return vtrace::fail_errno("standard output", errno == 0 ? EIO : errno);
+    return code;
+  } catch (const std::system_error& error) {
+    if (error.code().value() == EPIPE) return vtrace::kExitOk;
+    return vtrace::fail_errno("standard output", error.code().value());
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  vtrace::keep_standard_streams();
   // A reader that leaves (a pipe into head) is seen as EPIPE where it is written to.
   std::signal(SIGPIPE, SIG_IGN);
 
@@ -42,9 +62,9 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return finish_parse(app, error);
   }
-  const vtrace::Result<int> code = commands.body()();
+  const vtrace::Result<int> code = run(commands.body());
   if (code) return *code;
-  fmt::print(stderr, "virtio-trace {}: {}\n", commands.chosen(),
-             vtrace::one_line(code.error().message));
+  vtrace::say(stderr, "virtio-trace {}: {}\n", commands.chosen(),
+              vtrace::one_line(code.error().message));
   return vtrace::exit_code_of(code.error());
 }

@@ -173,6 +173,11 @@ class RecordSession {
       }
       sleep_until(std::min(end, next_tick));
       VTRACE_CHECK(look_for_trouble());
+      if (summary_.problem.empty() && collector_->all_ended()) {
+        summary_.problem =
+            fmt::format("another order ended the run after {:.1f} s",
+                        std::chrono::duration<double>(steady_clock::now() - started_).count());
+      }
     }
     summary_.seconds = std::chrono::duration<double>(steady_clock::now() - started_).count();
     return {};
@@ -195,6 +200,7 @@ class RecordSession {
   }
 
   Status look_for_trouble() {
+    collector_->clear_event();
     if (const auto fault = collector_->fault()) {
       summary_.problem = fault->message;
       return {};

@@ -7,9 +7,18 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/say.h"
 #include "host-cli/guest_directory.h"
 
 namespace vtrace {
+namespace {
+
+// A shell variable that is not set must not mean the base directory.
+std::string not_empty(const std::string& value) {
+  return value.empty() ? "must not be empty" : std::string();
+}
+
+}  // namespace
 
 CLI::App& CommandSet::add(const std::string& name, const std::string& summary, CommandBody body) {
   CLI::App* const command = app_->add_subcommand(name, summary);
@@ -23,9 +32,11 @@ CLI::App& CommandSet::add(const std::string& name, const std::string& summary, C
 void DirectoryOptions::add_to(CLI::App& command) {
   command
       .add_option("-g,--guest", guest, "Guest whose FIFOs are meant: the directory below the base")
-      ->type_name("GUEST");
+      ->type_name("GUEST")
+      ->check(not_empty);
   command.add_option("-d,--dir", directory, "Directory of the FIFOs (overrides --guest)")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(not_empty);
 }
 
 Result<std::string> DirectoryOptions::resolve() const {
@@ -69,7 +80,7 @@ std::string one_line(std::string_view text) {
 }
 
 void print_notes(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", one_line(note));
+  for (const std::string& note : notes) say(stderr, "note: {}\n", one_line(note));
 }
 
 }  // namespace vtrace

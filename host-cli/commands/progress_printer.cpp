@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "common/say.h"
 #include "common/units.h"
 
 namespace vtrace {
@@ -26,13 +27,13 @@ ProgressPrinter::~ProgressPrinter() {
 }
 
 void ProgressPrinter::draw(const std::string& line) {
-  fmt::print(out_, "\r{}\x1b[K", line);
+  say(out_, "\r{}\x1b[K", line);
   std::fflush(out_);
   drawn_ = true;
 }
 
 void ProgressPrinter::end_line() {
-  if (drawn_) fmt::print(out_, "\r\x1b[K");
+  if (drawn_) say(out_, "\r\x1b[K");
   drawn_ = false;
   std::fflush(out_);
 }
@@ -43,14 +44,14 @@ void ProgressPrinter::phase(std::string_view what) {
   if (terminal_) {
     draw(phase_);
   } else {
-    fmt::print(out_, "{}\n", phase_);
+    say(out_, "{}\n", phase_);
     std::fflush(out_);
   }
 }
 
 void ProgressPrinter::note(std::string_view text) {
   end_line();
-  fmt::print(out_, "note: {}\n", text);
+  say(out_, "note: {}\n", text);
 }
 
 void ProgressPrinter::tick(double seconds, const std::vector<CpuProgress>& cpus) {
@@ -59,7 +60,7 @@ void ProgressPrinter::tick(double seconds, const std::vector<CpuProgress>& cpus)
     draw(fmt::format("{}: {}", phase_,
                      text_.line(seconds, cpus, columns_of(out_) - phase_.size() - 3)));
   } else {
-    fmt::print(out_, "{}\n", text_.line(seconds, cpus, 0));
+    say(out_, "{}\n", text_.line(seconds, cpus, 0));
     std::fflush(out_);
   }
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "common/say.h"
 #include "host-cli/commands/command.h"
 #include "host-cli/commands/json.h"
 #include "host-cli/event_decoder.h"
@@ -29,8 +30,7 @@ struct ReportOptions {
 };
 
 void warn(const std::vector<std::string>& lines) {
-  for (const std::string& line : lines)
-    fmt::print(stderr, "virtio-trace report: warning: {}\n", line);
+  for (const std::string& line : lines) say(stderr, "virtio-trace report: warning: {}\n", line);
 }
 
 // A gap's line stands before the event that comes after it, in the words of trace-cmd report.

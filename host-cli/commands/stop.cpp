@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "common/say.h"
 #include "host-cli/commands/command.h"
 #include "host-cli/counts_text.h"
 #include "host-cli/order.h"
@@ -40,7 +41,7 @@ Result<int> run_stop(const StopOptions& options) {
   fmt::print("stopped: run {:016x}\n{}", stopped.run_id, counts_table(stopped.cpus));
   print_notes(stopped.notes);
   if (!stopped.complete)
-    fmt::print(stderr, "note: data is still on its way: read the trace FIFOs to take it\n");
+    say(stderr, "note: data is still on its way: read the trace FIFOs to take it\n");
   return kExitOk;
 }
 

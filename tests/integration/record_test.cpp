@@ -173,6 +173,33 @@ TEST_F(RecordTest, AnAgentKilledMidRunEndsItWithWhatCameUntilThen) {
   EXPECT_EQ(known_report(output()).markers[0].size(), 10U);
 }
 
+TEST_F(RecordTest, ARunThatAnotherOrderEndsIsNotTakenForComplete) {
+  auto record = start_record({"-e", "sched", "--duration", "20s", "--no-kallsyms"});
+  write_text(guest_->fifos() + "/agent-ctl-path.in", "0\n");
+  const auto result = record->wait();
+  EXPECT_EQ(result.exit_code, 1) << result.describe();
+  EXPECT_THAT(result.err, HasSubstr("another order ended the run"));
+  EXPECT_LT(result.elapsed, std::chrono::seconds(15));
+}
+
+TEST_F(RecordTest, ProgressThatNobodyCanReadEndsNothing) {
+  std::vector<std::string> words = {"sh", "-c", R"(exec "$@" 2>/dev/full)", "sh"};
+  for (const std::string& word : guest_->command(
+           {"record", "-e", "sched", "--duration", "1s", "--no-kallsyms", "-o", output()}))
+    words.push_back(word);
+  const auto result = run_process(words);
+  EXPECT_EQ(result.exit_code, 0) << result.describe();
+  expect_only({"trace.dat"});
+}
+
+TEST_F(RecordTest, AResultThatCannotBePrintedIsAnError) {
+  std::vector<std::string> words = {"sh", "-c", R"(exec "$@" >/dev/full)", "sh"};
+  for (const std::string& word : guest_->command({"status"})) words.push_back(word);
+  const auto result = run_process(words);
+  EXPECT_EQ(result.exit_code, 1) << result.describe();
+  EXPECT_THAT(result.err, HasSubstr("standard output"));
+}
+
 // The largest resident set of a running process, in KiB.
 long peak_rss_kib(pid_t pid) {
   std::istringstream status(read_text("/proc/" + std::to_string(pid) + "/status"));
