@@ -61,8 +61,8 @@ Result<int> run_status(const StatusOptions& options) {
   }
   fmt::print("\n");
   if (!report.cpus.empty()) fmt::print("{}", counts_table(report.cpus));
-  for (const std::string& note : agent.notes) fmt::print("note: {}\n", note);
-  for (const std::string& note : report.notes) fmt::print("note: {}\n", note);
+  for (const std::string& note : agent.notes) fmt::print("note: {}\n", one_line(note));
+  for (const std::string& note : report.notes) fmt::print("note: {}\n", one_line(note));
   return kExitOk;
 }
 
