@@ -1,6 +1,6 @@
 // The compiled half of fmt, made from its own headers: the functions and templates that
-// <fmt/format.h> only declares unless FMT_HEADER_ONLY is set. Its list of extern templates is at the
-// end of <fmt/format.h>.
+// <fmt/format.h> only declares unless FMT_HEADER_ONLY is set. The extern templates that it lists at
+// its end are instantiated here for char; wchar_t is not used.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE
