@@ -63,6 +63,20 @@ GuestVm::~GuestVm() {
   }
 }
 
+std::string GuestVm::initramfs() const {
+  const GuestImage& image = guest_image(config_.kernel);
+  if (config_.archives.empty()) return image.initramfs.string();
+  // The kernel unpacks one archive after the other; each begins at a multiple of 4 bytes.
+  std::string all = read_text(image.initramfs);
+  for (const auto& archive : config_.archives) {
+    all.resize((all.size() + 3) / 4 * 4);
+    all += read_text(archive);
+  }
+  const std::string path = directory_.file("initramfs.cpio.gz");
+  write_text(path, all);
+  return path;
+}
+
 void GuestVm::launch() {
   const GuestImage& image = guest_image(config_.kernel);
   accelerator_ = image.accelerator;
@@ -74,7 +88,7 @@ void GuestVm::launch() {
                                          "-smp",     std::to_string(config_.cpus),
                                          "-m",       std::to_string(config_.memory_mib)};
   const std::vector<std::string> boot{
-      "-kernel", image.vmlinuz.string(), "-initrd", image.initramfs.string(),
+      "-kernel", image.vmlinuz.string(), "-initrd", initramfs(),
       // An emulated guest on a busy host may miss the ticks by which the kernel tries its timer.
       "-append", "console=ttyS0 no_timer_check panic=0" + joined(config_.kernel_args)};
   // ttyS0 is the kernel's console, ttyS1 the command server's.
@@ -143,12 +157,17 @@ int GuestVm::start(std::string_view script) {
   return channel_->start(script);
 }
 
+bool GuestVm::finishes_within(int id, Duration wait) {
+  if (channel_->finished(id)) return true;
+  channel_->poll_for(wait);
+  check_alive();
+  return channel_->finished(id);
+}
+
 CommandResult GuestVm::finish(int id, Duration deadline) {
   const auto end = Clock::now() + deadline;
-  while (!channel_->finished(id)) {
-    channel_->poll_for(100ms);
-    check_alive();
-    if (Clock::now() > end && !channel_->finished(id)) {
+  while (!finishes_within(id, 100ms)) {
+    if (Clock::now() > end) {
       channel_->kill(id, SIGKILL);
       fail(fmt::format("a command took longer than {} ms\n{}", deadline.count(),
                        channel_->result(id).describe()));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -21,6 +22,8 @@ struct GuestConfig {
   int memory_mib = 512;
   std::vector<std::string> qemu_args = {};    // such as the ports of `virtio-trace qemu-args`
   std::vector<std::string> kernel_args = {};  // such as "vtrace.agent=off"
+  // Archives to be unpacked over the initramfs: tests/support/guest/make-archive.sh.
+  std::vector<std::filesystem::path> archives = {};
   Duration boot_deadline = std::chrono::seconds(90);
 };
 
@@ -45,6 +48,8 @@ class GuestVm {
   // Starts a script that runs beside the test; finish() waits for it.
   int start(std::string_view script);
   CommandResult finish(int id, Duration deadline = std::chrono::seconds(30));
+  // Waits a while for its end; true when finish() will not wait any more.
+  bool finishes_within(int id, Duration wait);
 
   // QMP: {"execute": name, "arguments": arguments}.
   nlohmann::json qmp(const std::string& name,
@@ -68,6 +73,8 @@ class GuestVm {
 
  private:
   void launch();
+  // The image's initramfs with the archives behind it.
+  [[nodiscard]] std::string initramfs() const;
   // Waits until the server says "ready" for the time after `ready_before`.
   void wait_until_up(int ready_before);
   [[nodiscard]] std::string console_since_reset() const;

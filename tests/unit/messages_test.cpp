@@ -57,7 +57,7 @@ AgentHello example() {
   m.subbuf_size = 8192;
   m.clocks = "[local] boot";
   m.tracers = "nop";
-  m.tracefs = "/sys/kernel/tracing";
+  m.tracefs = "/tracefs";
   m.instance = "virtio-trace";
   m.state = AgentState::draining;
   m.run_id = 99;

@@ -84,40 +84,40 @@ TEST_F(Guest, RunsSeveralCommandsAtOnce) {
 
 TEST_F(Guest, EndsACommandThatTakesTooLong) {
   EXPECT_THROW((void)guest_->run("sleep 61.7", 500ms), std::runtime_error);
-  EXPECT_TRUE(eventually([] { return guest_->run("pgrep -f 'sleep 61.7'").exit_code != 0; }));
+  EXPECT_TRUE(eventually([] { return guest_->run("ps | grep '[s]leep 61.7'").exit_code != 0; }));
 }
 
 TEST_F(Guest, WritesNumberedLinesFromEachCpuIntoAnInstance) {
-  guest_->sh("mkdir /sys/kernel/tracing/instances/lines");
+  guest_->sh("mkdir $TRACEFS/instances/lines");
   EXPECT_EQ(guest_->sh("vtrace-workload markers 100 --instance lines"),
             "cpu 0 lines 100 refused 0\ncpu 1 lines 100 refused 0\n");
-  const std::string trace = guest_->sh("cat /sys/kernel/tracing/instances/lines/trace");
+  const std::string trace = guest_->sh("cat $TRACEFS/instances/lines/trace");
   for (int cpu = 0; cpu < 2; ++cpu)
     for (int line = 0; line < 100; ++line)
       EXPECT_THAT(trace, HasSubstr(fmt::format("vtrace cpu{} line {}\n", cpu, line)));
   const std::string entries =
-      guest_->sh("grep -h entries /sys/kernel/tracing/instances/lines/per_cpu/cpu*/stats");
+      guest_->sh("grep -h entries $TRACEFS/instances/lines/per_cpu/cpu*/stats");
   EXPECT_EQ(entries, "entries: 100\nentries: 100\n");
-  guest_->sh("rmdir /sys/kernel/tracing/instances/lines");
+  guest_->sh("rmdir $TRACEFS/instances/lines");
 }
 
 TEST_F(Guest, CountsLinesThatTheKernelRefuses) {
   guest_->sh(
-      "mkdir /sys/kernel/tracing/instances/off; echo 0 "
-      ">/sys/kernel/tracing/instances/off/tracing_on");
+      "mkdir $TRACEFS/instances/off; echo 0 "
+      ">$TRACEFS/instances/off/tracing_on");
   const auto result = guest_->run("vtrace-workload markers 10 --instance off");
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.out, "cpu 0 lines 0 refused 10\ncpu 1 lines 0 refused 10\n");
-  guest_->sh("rmdir /sys/kernel/tracing/instances/off");
+  guest_->sh("rmdir $TRACEFS/instances/off");
 }
 
 TEST_F(Guest, FloodsAndLoads) {
-  guest_->sh("mkdir /sys/kernel/tracing/instances/flood");
+  guest_->sh("mkdir $TRACEFS/instances/flood");
   EXPECT_EQ(guest_->sh("vtrace-workload flood 2000000 --line-size 500 --instance flood"),
             "cpu 0 lines 2000 refused 0\ncpu 1 lines 2000 refused 0\n");
   EXPECT_EQ(guest_->sh("vtrace-workload flood 2000000 --raw --rate 10000000 --instance flood"),
             "cpu 0 lines 1000 refused 0\ncpu 1 lines 1000 refused 0\n");
-  guest_->sh("rmdir /sys/kernel/tracing/instances/flood");
+  guest_->sh("rmdir $TRACEFS/instances/flood");
   EXPECT_EQ(guest_->sh("vtrace-workload load 1"), "");
 }
 

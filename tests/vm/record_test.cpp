@@ -60,7 +60,7 @@ TEST_P(RecordInGuest, BringsEveryLineOnceAndInOrderWithTheKernelsOwnCounts) {
     for (int i = 0; i < kLines; ++i) ASSERT_EQ(lines[static_cast<std::size_t>(i)], marker(cpu, i));
   }
   // Nothing of ours stays, and the kernel has nothing to complain of.
-  EXPECT_EQ(guest.vm().sh("ls /sys/kernel/tracing/instances"), "");
+  EXPECT_EQ(guest.vm().sh("ls $TRACEFS/instances"), "");
   EXPECT_EQ(guest.vm().sh("dmesg | grep -E 'WARNING|BUG|Oops|hung' || true"), "");
 }
 
@@ -128,10 +128,10 @@ TEST_F(GuestCommands, TheShellAloneWorksAsInTheKernelReadme) {
     const auto done = run_process({"sh", "-c", R"(echo "$1" >"$2")", "sh", word, control});
     EXPECT_EQ(done.exit_code, 0) << done.describe();
   };
-  vm.sh("echo 1 >/sys/kernel/tracing/events/sched/enable");
+  vm.sh("echo 1 >$TRACEFS/events/sched/enable");
   order("1");
   vm.sh("vtrace-workload markers 2000", 60s);
-  vm.sh("echo 0 >/sys/kernel/tracing/events/sched/enable");
+  vm.sh("echo 0 >$TRACEFS/events/sched/enable");
   order("0");
   // The agent hands over the rest; then nothing more comes.
   const auto size = [&out] {
@@ -168,6 +168,43 @@ TEST_F(GuestCommands, ASettingTheGuestRefusesComesBackInItsOwnWords) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("Field not found"));
   EXPECT_FALSE(std::filesystem::exists(guest_->file("refused.dat")));
+}
+
+// The largest resident set of the running agent, in KiB.
+long agent_peak_kib(GuestVm& vm) {
+  return std::stol(vm.sh("sed -n 's/^VmHWM: *\\([0-9]*\\) kB/\\1/p' /proc/$(agent pid)/status"));
+}
+
+// Under a sanitizer memory is its own matter: the bound is for the real thing.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr long kMemoryLimitKib = 2L << 20;
+#else
+constexpr long kMemoryLimitKib = 64L << 10;
+#endif
+
+TEST_F(GuestCommands, AGibibyteGoesThroughWithLittleMemoryOnBothSides) {
+  const std::string output = guest_->file("large.dat");
+  auto record = guest_->start_record(
+      {"-e", "irq:irq_handler_entry", "-b", "32M", "--json", "-o", output, "--quiet"});
+  guest_->vm().sh(fmt::format("vtrace-workload flood {} --raw --rate 60000000 --instance {}",
+                              1200ULL << 20U, kInstance),
+                  240s);
+  const long agent_kib = agent_peak_kib(guest_->vm());
+  record->signal(SIGINT);
+  const auto result = record->wait(120s);
+  ASSERT_EQ(result.exit_code, 0) << result.describe();
+  const json summary = json::parse(result.out);
+  EXPECT_EQ(summary["complete"], true);
+  EXPECT_GT(summary["output_bytes"].get<std::uint64_t>() +
+                summary["events_lost"].get<std::uint64_t>() * 4000,
+            1ULL << 30U);
+  EXPECT_LT(result.max_rss_kib, kMemoryLimitKib);
+  EXPECT_GT(agent_kib, 0);
+  EXPECT_LT(agent_kib, kMemoryLimitKib);
+  fmt::print("{} bytes, {} events lost, at most {} KiB in the host command, {} KiB in the agent\n",
+             summary["output_bytes"].get<std::uint64_t>(),
+             summary["events_lost"].get<std::uint64_t>(), result.max_rss_kib, agent_kib);
+  std::filesystem::remove(output);
 }
 
 // VTRACE_REBOOTS=100 makes it the long run.

@@ -260,5 +260,6 @@ int main(int argc, char** argv) {
   ::sigaction(SIGCHLD, &interrupt, nullptr);
   ::setenv("PATH", "/bin:/sbin", 1);
   ::setenv("HOME", "/", 1);
+  ::setenv("TRACEFS", "/sys/kernel/tracing", 1);  // init has mounted it
   return CommandServer{tty}.serve();
 }

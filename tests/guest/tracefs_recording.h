@@ -1,4 +1,4 @@
-// A recording made by the test itself from a private instance of this machine's tracefs: real
+// A recording made by the test itself from a private instance of the guest's tracefs: real
 // sub-buffers, with what the kernel counted, and the kernel's own description of them.
 #pragma once
 
@@ -20,9 +20,6 @@ class TracefsInstance {
   TracefsInstance& operator=(const TracefsInstance&) = delete;
   ~TracefsInstance();
 
-  // False where this machine has no tracefs that we may use: skip the test then.
-  [[nodiscard]] static bool available();
-
   void write(const std::string& file, const std::string& text) const;
   [[nodiscard]] std::string read(const std::string& file) const;
   // As write, for what a kernel may not have: false when it refuses.
@@ -32,6 +29,9 @@ class TracefsInstance {
  private:
   std::string path_;
 };
+
+// Whether this kernel (6.8 and later) lets the size of sub-buffers be chosen.
+[[nodiscard]] bool has_subbuf_sizes();
 
 struct CpuRecording {
   std::string file;           // raw sub-buffers, padded to whole ones

@@ -1,4 +1,4 @@
-// This machine in the guest's part: the real agent on its tracefs, over FIFOs in place of ports.
+// Host and guest in one machine: the real command and the real agent, with FIFOs in place of ports.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,9 @@
 namespace vtrace::test {
 
 // Directory, FIFOs and agent, with a tracefs instance of a name of its own.
-class NativeGuest {
+class FifoGuest {
  public:
-  // Why this machine cannot take the part (not root, no tracefs); empty: it can.
-  [[nodiscard]] static std::string unfit();
-
-  explicit NativeGuest(std::vector<std::string> agent_options = {});
+  explicit FifoGuest(std::vector<std::string> agent_options = {});
 
   [[nodiscard]] std::string fifos() const { return temp_.file("fifos"); }
   [[nodiscard]] std::string file(const std::string& name) const { return temp_.file(name); }
@@ -36,8 +33,6 @@ class NativeGuest {
                                   Duration deadline = kProcessDeadline) const;
   // "CPU C LINE I" for I from 0 on, `lines` of them, written from CPU C into the instance's marker.
   void write_markers(int cpu, int lines) const;
-  // `bytes` in records of 4000 from CPU C into the instance's trace_marker_raw, so many a second.
-  void flood(int cpu, std::uint64_t bytes, std::uint64_t bytes_per_second) const;
   [[nodiscard]] int cpus() const { return cpus_; }
 
  private:

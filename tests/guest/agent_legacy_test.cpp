@@ -11,7 +11,7 @@
 #include <filesystem>
 
 #include "guest-agent/tracefs.h"
-#include "tests/support/agent_rig.h"
+#include "tests/guest/agent_rig.h"
 #include "tests/support/must.h"
 
 namespace vtrace::test {
@@ -23,21 +23,20 @@ constexpr std::uint64_t kRun = 0xb1;
 
 // The top level's settings are not ours to change in a test: lines in its trace_marker are enough.
 void write_top_level(int lines) {
-  const Fd marker = must(open_fd(std::string(kTracefsRoot) + "/trace_marker", O_WRONLY));
+  const Fd marker = must(open_fd(tracefs_root() + "/trace_marker", O_WRONLY));
   for (int i = 0; i < lines; ++i)
     must(write_all(marker.get(), fmt::format("legacy line {}\n", i), "trace_marker"));
 }
 
 SubbufLayout top_level_layout() {
-  return must(TraceBuffer(kTracefsRoot, "top level").layout());
+  return must(TraceBuffer(tracefs_root(), "top level").layout());
 }
 
 bool top_level_is_on() {
-  return must(read_file(std::string(kTracefsRoot) + "/tracing_on")) == "1\n";
+  return must(read_file(tracefs_root() + "/tracing_on")) == "1\n";
 }
 
 TEST(AgentLegacy, TheOrders1And0RecordTheTopLevelWithoutFences) {
-  SKIP_WITHOUT_TRACEFS();
   if (!top_level_is_on()) GTEST_SKIP() << "somebody has switched the top level's tracing off";
   AgentRig rig;
   std::vector<std::unique_ptr<PortReader>> readers;
@@ -72,7 +71,6 @@ TEST(AgentLegacy, TheOrders1And0RecordTheTopLevelWithoutFences) {
 }
 
 TEST(AgentLegacy, BothOrdersInOneReadBothCountAndOthersAreHarmless) {
-  SKIP_WITHOUT_TRACEFS();
   AgentRig rig;
   rig.send_bytes(as_bytes("1\n0\n1\n"));
   EXPECT_TRUE(eventually(
@@ -85,7 +83,6 @@ TEST(AgentLegacy, BothOrdersInOneReadBothCountAndOthersAreHarmless) {
 }
 
 TEST(AgentLegacy, AFramedStartReadsTheTopLevelWithFences) {
-  SKIP_WITHOUT_TRACEFS();
   if (!top_level_is_on()) GTEST_SKIP() << "somebody has switched the top level's tracing off";
   AgentRig rig;
   std::vector<std::unique_ptr<PortReader>> readers;
@@ -107,7 +104,6 @@ TEST(AgentLegacy, AFramedStartReadsTheTopLevelWithFences) {
 }
 
 TEST(AgentStdout, AllCpusDataGoThereInWholeSubbuffers) {
-  SKIP_WITHOUT_TRACEFS();
   const TempDir temp;
   const SubbufLayout layout = top_level_layout();
   for (const bool file : {true, false}) {
@@ -164,7 +160,6 @@ Cost cost_of(pid_t pid) {
 }
 
 TEST(AgentCost, AnIdleAgentNeverWakesUp) {
-  SKIP_WITHOUT_TRACEFS();
   AgentRig rig;
   (void)rig.ask<Pong>(Ping{});
   std::this_thread::sleep_for(Duration{200});
@@ -177,7 +172,6 @@ TEST(AgentCost, AnIdleAgentNeverWakesUp) {
 // A wake level of 0 makes poll say "ready" for a part-filled sub-buffer, which splice does not
 // give.
 TEST(AgentCost, AQuietRecordingDoesNotSpinEvenWhenPollSaysReady) {
-  SKIP_WITHOUT_TRACEFS();
   AgentRig rig({.arguments = {"--flush-interval", "1h"}});
   (void)rig.ask<Configured>(Configure{});
   must(write_kernel_file(rig.instance_path() + "/buffer_percent", "0"));
@@ -194,7 +188,6 @@ TEST(AgentCost, AQuietRecordingDoesNotSpinEvenWhenPollSaysReady) {
 }
 
 TEST(AgentCost, ABlockedPortCostsNothing) {
-  SKIP_WITHOUT_TRACEFS();
   AgentRig rig;
   (void)rig.ask<Configured>(Configure{});
   (void)rig.ask<Started>(Start{kRun, StartTarget::instance});

@@ -1,4 +1,4 @@
-#include "tests/support/tracefs_recording.h"
+#include "tests/guest/tracefs_recording.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,15 +17,13 @@
 
 #include "common/cpu_list.h"
 #include "common/fd.h"
+#include "tests/guest/tracefs_root.h"
 #include "tests/support/must.h"
 
 namespace vtrace::test {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace std::string_literals;
-
-const char* const kTracefs = "/sys/kernel/tracing";
 
 std::string read_or_empty(const std::string& path) {
   auto text = read_file(path);
@@ -106,14 +104,14 @@ Metadata describe(const TracefsInstance& instance, const RecordingWish& wish) {
   Metadata metadata;
   metadata.header_page = instance.read("events/header_page");
   metadata.header_event = instance.read("events/header_event");
-  add_formats(kTracefs, "ftrace", metadata);
-  for (const auto& system : fs::directory_iterator(kTracefs + "/events"s)) {
+  add_formats(tracefs_root(), "ftrace", metadata);
+  for (const auto& system : fs::directory_iterator(tracefs_root() + "/events")) {
     const std::string name = system.path().filename().string();
-    if (system.is_directory() && name != "ftrace") add_formats(kTracefs, name, metadata);
+    if (system.is_directory() && name != "ftrace") add_formats(tracefs_root(), name, metadata);
   }
   if (wish.with_kallsyms) metadata.kallsyms = must(read_file("/proc/kallsyms"));
-  metadata.printk_formats = read_or_empty(kTracefs + "/printk_formats"s);
-  metadata.saved_cmdlines = read_or_empty(kTracefs + "/saved_cmdlines"s);
+  metadata.printk_formats = read_or_empty(tracefs_root() + "/printk_formats");
+  metadata.saved_cmdlines = read_or_empty(tracefs_root() + "/saved_cmdlines");
   metadata.trace_clock = instance.read("trace_clock");
   struct utsname names{};
   ::uname(&names);
@@ -128,16 +126,12 @@ Metadata describe(const TracefsInstance& instance, const RecordingWish& wish) {
 
 TracefsInstance::TracefsInstance() {
   static std::atomic<int> next = 0;
-  path_ = fmt::format("{}/instances/vtrace-test-{}-{}", kTracefs, ::getpid(), next++);
+  path_ = fmt::format("{}/instances/vtrace-test-{}-{}", tracefs_root(), ::getpid(), next++);
   if (::mkdir(path_.c_str(), 0700) != 0) throw std::runtime_error("cannot make " + path_);
 }
 
 TracefsInstance::~TracefsInstance() {
   ::rmdir(path_.c_str());
-}
-
-bool TracefsInstance::available() {
-  return ::access((kTracefs + "/instances"s).c_str(), W_OK) == 0;
 }
 
 void TracefsInstance::write(const std::string& file, const std::string& text) const {
@@ -151,6 +145,10 @@ bool TracefsInstance::try_write(const std::string& file, const std::string& text
 
 std::string TracefsInstance::read(const std::string& file) const {
   return must(read_file(path_ + "/" + file));
+}
+
+bool has_subbuf_sizes() {
+  return fs::exists(tracefs_root() + "/buffer_subbuf_size_kb");
 }
 
 std::uint64_t Recording::entries() const {

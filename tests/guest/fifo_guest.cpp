@@ -1,9 +1,8 @@
-#include "tests/support/native_guest.h"
+#include "tests/guest/fifo_guest.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -11,14 +10,14 @@
 #include <thread>
 
 #include "common/fd.h"
+#include "tests/guest/tracefs_root.h"
 #include "tests/support/must.h"
 
 namespace vtrace::test {
 namespace {
 
-constexpr const char* kTracefs = "/sys/kernel/tracing";
-const std::string kCommand = std::string(VTRACE_BIN_DIR) + "/virtio-trace";
-const std::string kAgent = std::string(VTRACE_BIN_DIR) + "/virtio-trace-agent";
+constexpr const char* kCommand = VTRACE_BIN_DIR "/virtio-trace";
+constexpr const char* kAgent = VTRACE_BIN_DIR "/virtio-trace-agent";
 
 // Runs `work` in a thread of that CPU, to its end.
 template <typename Work>
@@ -35,14 +34,7 @@ void on_cpu(int cpu, Work work) {
 
 }  // namespace
 
-std::string NativeGuest::unfit() {
-  if (::geteuid() != 0) return "not root";
-  if (std::filesystem::exists(std::string(kTracefs) + "/instances")) return {};
-  if (::mount("tracefs", kTracefs, "tracefs", 0, nullptr) == 0) return {};
-  return "this machine has no tracefs";
-}
-
-NativeGuest::NativeGuest(std::vector<std::string> agent_options)
+FifoGuest::FifoGuest(std::vector<std::string> agent_options)
     : instance_(fmt::format("vtrace-test-{}-{}", ::getpid(), temp_.path().filename().string())),
       agent_options_(std::move(agent_options)),
       cpus_(static_cast<int>(::sysconf(_SC_NPROCESSORS_CONF))) {
@@ -51,11 +43,11 @@ NativeGuest::NativeGuest(std::vector<std::string> agent_options)
   start_agent();
 }
 
-std::string NativeGuest::instance_path(const std::string& name) const {
-  return fmt::format("{}/instances/{}/{}", kTracefs, instance_, name);
+std::string FifoGuest::instance_path(const std::string& name) const {
+  return fmt::format("{}/instances/{}/{}", tracefs_root(), instance_, name);
 }
 
-void NativeGuest::start_agent() {
+void FifoGuest::start_agent() {
   std::vector<std::string> argv = {kAgent, "--ports-dir", fifos(), "--instance", instance_};
   argv.insert(argv.end(), agent_options_.begin(), agent_options_.end());
   agent_ = std::make_unique<BackgroundProcess>(argv);
@@ -63,41 +55,26 @@ void NativeGuest::start_agent() {
     throw std::runtime_error("the agent does not answer: " + agent_->err_so_far());
 }
 
-void NativeGuest::stop_agent(int signal) {
+void FifoGuest::stop_agent(int signal) {
   agent_->signal(signal);
   agent_->wait();
 }
 
-std::vector<std::string> NativeGuest::command(std::vector<std::string> words) const {
+std::vector<std::string> FifoGuest::command(std::vector<std::string> words) const {
   words.insert(words.begin(), kCommand);
   words.insert(words.end(), {"--dir", fifos()});
   return words;
 }
 
-ProcessResult NativeGuest::run(std::vector<std::string> words, Duration deadline) const {
+ProcessResult FifoGuest::run(std::vector<std::string> words, Duration deadline) const {
   return run_process(command(std::move(words)), {}, deadline);
 }
 
-void NativeGuest::write_markers(int cpu, int lines) const {
+void FifoGuest::write_markers(int cpu, int lines) const {
   on_cpu(cpu, [&] {
     const Fd marker = must(open_fd(instance_path("trace_marker"), O_WRONLY));
     for (int i = 0; i < lines; ++i)
       must(write_all(marker.get(), fmt::format("CPU {} LINE {}", cpu, i), "trace_marker"));
-  });
-}
-
-void NativeGuest::flood(int cpu, std::uint64_t bytes, std::uint64_t bytes_per_second) const {
-  on_cpu(cpu, [&] {
-    constexpr std::uint64_t kRecord = 4000;
-    const std::string record(kRecord, 'x');
-    const Fd marker = must(open_fd(instance_path("trace_marker_raw"), O_WRONLY));
-    const auto begun = std::chrono::steady_clock::now();
-    for (std::uint64_t written = 0; written < bytes; written += kRecord) {
-      must(write_all(marker.get(), record, "trace_marker_raw"));
-      const std::chrono::duration<double> due(static_cast<double>(written) /
-                                              static_cast<double>(bytes_per_second));
-      if (written % (64 * kRecord) == 0) std::this_thread::sleep_until(begun + due);
-    }
   });
 }
 

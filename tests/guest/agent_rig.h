@@ -1,5 +1,5 @@
 // The real agent beside a small host of the test's own: FIFOs in a directory, the control protocol,
-// readers of the data ports. The agent works on this machine's tracefs, in an instance of its own.
+// readers of the data ports. The agent works on the guest's tracefs, in an instance of its own.
 #pragma once
 
 #include <atomic>
@@ -17,15 +17,11 @@
 #include "common/frame.h"
 #include "common/messages.h"
 #include "common/subbuffer.h"
+#include "tests/guest/tracefs_root.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
 
 namespace vtrace::test {
-
-// Why this machine cannot run the agent on real tracefs; empty when it can. Mounts tracefs if root
-// may and nobody has.
-[[nodiscard]] std::string no_real_tracefs();
-inline constexpr const char* kTracefsRoot = "/sys/kernel/tracing";
 
 // What one data port's reader has got, cut into sub-buffers of one run.
 struct PortStream {
@@ -73,7 +69,7 @@ class AgentRig {
     CpuList ports = {};  // empty: the online CPUs
     std::vector<std::string> arguments = {};
     bool start = true;
-    std::string tracefs = kTracefsRoot;
+    std::string tracefs = tracefs_root();
     ProcessOptions process = {};
   };
   AgentRig() : AgentRig(Wish{}) {}
@@ -140,10 +136,3 @@ class AgentRig {
 };
 
 }  // namespace vtrace::test
-
-// For tests that need the kernel's own tracefs.
-#define SKIP_WITHOUT_TRACEFS()                               \
-  do {                                                       \
-    const std::string why = vtrace::test::no_real_tracefs(); \
-    if (!why.empty()) GTEST_SKIP() << why;                   \
-  } while (false)

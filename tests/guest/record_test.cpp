@@ -1,4 +1,4 @@
-// record from end to end on this machine's own tracefs, judged by trace-cmd.
+// record from end to end over FIFOs, judged by trace-cmd.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <thread>
 
-#include "tests/support/native_guest.h"
+#include "tests/guest/fifo_guest.h"
 #include "tests/support/trace_cmd.h"
 
 namespace vtrace::test {
@@ -25,10 +24,7 @@ using ::testing::HasSubstr;
 
 class RecordTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (const std::string why = NativeGuest::unfit(); !why.empty()) GTEST_SKIP() << why;
-    guest_.emplace();
-  }
+  void SetUp() override { guest_.emplace(); }
 
   // Starts a record in the background and waits until it has begun.
   std::unique_ptr<BackgroundProcess> start_record(std::vector<std::string> words) {
@@ -48,7 +44,7 @@ class RecordTest : public ::testing::Test {
     EXPECT_EQ(found, names);
   }
 
-  std::optional<NativeGuest> guest_;
+  std::optional<FifoGuest> guest_;
 };
 
 // What is in the file, as trace-cmd sees it; nothing unknown in it.
@@ -198,51 +194,6 @@ TEST_F(RecordTest, AResultThatCannotBePrintedIsAnError) {
   const auto result = run_process(words);
   EXPECT_EQ(result.exit_code, 1) << result.describe();
   EXPECT_THAT(result.err, HasSubstr("standard output"));
-}
-
-// The largest resident set of a running process, in KiB.
-long peak_rss_kib(pid_t pid) {
-  std::istringstream status(read_text("/proc/" + std::to_string(pid) + "/status"));
-  for (std::string word; status >> word;) {
-    if (word != "VmHWM:") continue;
-    long kib = 0;
-    status >> kib;
-    return kib;
-  }
-  return -1;
-}
-
-// Under a sanitizer memory is its own matter: the bound is for the real thing.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr long kMemoryLimitKib = 2L << 20;
-#else
-constexpr long kMemoryLimitKib = 64L << 10;
-#endif
-
-TEST_F(RecordTest, AGibibyteGoesThroughWithLittleMemoryOnBothSides) {
-  constexpr std::uint64_t kTotal = 1200ULL << 20U;
-  const auto cpus = static_cast<std::uint64_t>(guest_->cpus());
-  auto record = start_record({"-e", "irq:irq_handler_entry", "-b", "32M", "--json"});
-  {
-    std::vector<std::jthread> writers;
-    for (int cpu = 0; cpu < guest_->cpus(); ++cpu)
-      writers.emplace_back([&, cpu] { guest_->flood(cpu, kTotal / cpus, 60'000'000); });
-  }
-  const long agent_kib = peak_rss_kib(guest_->agent().pid());
-  record->signal(SIGINT);
-  const auto result = record->wait(std::chrono::seconds(120));
-  ASSERT_EQ(result.exit_code, 0) << result.describe();
-  const json summary = json::parse(result.out);
-  EXPECT_TRUE(summary["complete"]);
-  EXPECT_GT(summary["output_bytes"], 1ULL << 30U);
-  EXPECT_LT(result.max_rss_kib, kMemoryLimitKib);
-  EXPECT_GT(agent_kib, 0);
-  EXPECT_LT(agent_kib, kMemoryLimitKib);
-  RecordProperty("host_kib", static_cast<int>(result.max_rss_kib));
-  RecordProperty("agent_kib", static_cast<int>(agent_kib));
-  fmt::print("{} bytes, {} events lost, at most {} KiB in the host command, {} KiB in the agent\n",
-             summary["output_bytes"].get<std::uint64_t>(),
-             summary["events_lost"].get<std::uint64_t>(), result.max_rss_kib, agent_kib);
 }
 
 TEST_F(RecordTest, LossInTheRingBufferIsCountedAndSaid) {

@@ -1,10 +1,9 @@
-#include "tests/support/agent_rig.h"
+#include "tests/guest/agent_rig.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,14 +27,6 @@ void make_fifo(const std::string& path) {
 }
 
 }  // namespace
-
-std::string no_real_tracefs() {
-  if (::geteuid() != 0) return "not root: tracefs cannot be used";
-  const std::string probe = std::string(kTracefsRoot) + "/trace_clock";
-  if (fs::exists(probe)) return {};
-  if (::mount("nodev", kTracefsRoot, "tracefs", 0, nullptr) == 0 && fs::exists(probe)) return {};
-  return fmt::format("no tracefs at {} and none can be mounted", kTracefsRoot);
-}
 
 std::uint64_t count_events(const SubbufLayout& layout, std::span<const std::byte> subbuf) {
   const SubbufHeader header = must(read_subbuf_header(layout, subbuf));
