@@ -51,6 +51,11 @@ class EndSigns {
     for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
     if (::pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0) throw std::runtime_error("sigmask");
     signals_ = Fd(::signalfd(-1, &set, SFD_CLOEXEC));
+    // Nor does it end us that nobody takes an answer any more.
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
     caller_ = std::move(caller);
     epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
     for (const int fd : {signals_.get(), caller_.get()}) {

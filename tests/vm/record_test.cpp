@@ -172,7 +172,7 @@ TEST_F(GuestCommands, ASettingTheGuestRefusesComesBackInItsOwnWords) {
 
 // The largest resident set of the running agent, in KiB.
 long agent_peak_kib(GuestVm& vm) {
-  return std::stol(vm.sh("sed -n 's/^VmHWM: *\\([0-9]*\\) kB/\\1/p' /proc/$(agent pid)/status"));
+  return std::stol(vm.sh("awk '/^VmHWM:/ { print $2 }' /proc/$(agent pid)/status"));
 }
 
 // Under a sanitizer memory is its own matter: the bound is for the real thing.
@@ -184,8 +184,10 @@ constexpr long kMemoryLimitKib = 64L << 10;
 
 TEST_F(GuestCommands, AGibibyteGoesThroughWithLittleMemoryOnBothSides) {
   const std::string output = guest_->file("large.dat");
-  auto record = guest_->start_record(
-      {"-e", "irq:irq_handler_entry", "-b", "32M", "--json", "-o", output, "--quiet"});
+  // So that the flood does not take the CPU from the agent, and nearly all of it goes through.
+  guest_->vm().sh("agent stop && agent start --realtime 1");
+  auto record =
+      guest_->start_record({"-e", "irq:irq_handler_entry", "-b", "32M", "--json", "-o", output});
   guest_->vm().sh(fmt::format("vtrace-workload flood {} --raw --rate 60000000 --instance {}",
                               1200ULL << 20U, kInstance),
                   240s);
@@ -195,9 +197,7 @@ TEST_F(GuestCommands, AGibibyteGoesThroughWithLittleMemoryOnBothSides) {
   ASSERT_EQ(result.exit_code, 0) << result.describe();
   const json summary = json::parse(result.out);
   EXPECT_EQ(summary["complete"], true);
-  EXPECT_GT(summary["output_bytes"].get<std::uint64_t>() +
-                summary["events_lost"].get<std::uint64_t>() * 4000,
-            1ULL << 30U);
+  EXPECT_GT(summary["output_bytes"], 1ULL << 30U);
   EXPECT_LT(result.max_rss_kib, kMemoryLimitKib);
   EXPECT_GT(agent_kib, 0);
   EXPECT_LT(agent_kib, kMemoryLimitKib);
@@ -205,6 +205,7 @@ TEST_F(GuestCommands, AGibibyteGoesThroughWithLittleMemoryOnBothSides) {
              summary["output_bytes"].get<std::uint64_t>(),
              summary["events_lost"].get<std::uint64_t>(), result.max_rss_kib, agent_kib);
   std::filesystem::remove(output);
+  guest_->vm().sh("agent stop && agent start");
 }
 
 // VTRACE_REBOOTS=100 makes it the long run.
